@@ -297,7 +297,10 @@ def _draft7(entry: Any, file: str) -> Any:
     if "prefixItems" in found:
         found["items"] = found.pop("prefixItems")
     if {"type": "null"} in found.get("anyOf", ()):
-        (found,) = [choice for choice in found["anyOf"] if choice != {"type": "null"}]
+        choices = [choice for choice in found["anyOf"] if choice != {"type": "null"}]
+        if len(choices) > 1:
+            return {"anyOf": [*choices, {"type": "null"}]}
+        (found,) = choices
         # A section that is left out is not written; where null says something, it stands for no text or number.
         return {**found, "type": [found["type"], "null"]} if "type" in found else found
     if "$ref" in found:

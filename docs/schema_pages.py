@@ -30,6 +30,7 @@ def spec_page() -> Iterator[str]:
     before: dict[str, Schema] = {}
     for name, key in (
         ("StageSpec", "stages[]"),
+        ("SpeculationSpec", "stages[].speculation"),
         ("PoolSpec", "cluster.pools[]"),
         ("GpuSpec", "cluster.pools[].gpu"),
         ("TflopsSpec", "cluster.pools[].gpu.tflops"),

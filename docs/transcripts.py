@@ -25,6 +25,8 @@ PAGES = (
     "docs/how-to/choose-a-quality-bar.md",
     "docs/how-to/import.md",
     "docs/reference/python.md",
+    "docs/how-to/deploy-the-manifests.md",
+    "docs/benchmarks/paper.md",
 )
 SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

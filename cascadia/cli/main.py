@@ -29,8 +29,12 @@ COMMANDS = {
     "demo": Entry("cascadia.cli.demo.demo:demo", "Run and measure a small cascade here."),
     "init": Entry("cascadia.cli.init.init:init", "Write a commented spec to start from."),
     "plan": Entry("cascadia.cli.plan.plan:plan", "Plan a deployment from a spec."),
+    "ui": Entry("cascadia.cli.ui.ui:ui", "Plan in the browser: sliders, limits, two plans side by side."),
     "simulate": Entry("cascadia.cli.simulate.simulate:simulate", "Replay a trace on a plan."),
     "compare": Entry("cascadia.cli.compare:compare", "Compare the plan with every baseline."),
+    "reproduce": Entry(
+        "cascadia.cli.reproduce:reproduce", "Make the paper's tables and figures again, on public data."
+    ),
     "policy": Entry("cascadia.cli.policy:policy", "Plan models that answer in one pass."),
     "catalogue": Entry("cascadia.cli.catalogue:catalogue", "Show what plans rest on, by GPU and engine."),
     "trace": Entry("cascadia.cli.trace.group:trace", "Inspect, convert, generate and scale traces."),

@@ -55,11 +55,12 @@ def policy(spec: Path, out: Path | None, compares: bool, force: bool, output: Ou
         with output_dir(out, (FILE, *FURTHER), force=force) as folder:
             for name, policies in zip((FILE, *FURTHER), (chosen.policies, *chosen.further), strict=False):
                 write_policies(policies, folder / name)
-    output.show(_summary(chosen, rows, asked.wanted.late_max))
+    output.show(summary(chosen, rows, asked.wanted.late_max))
     output.document(_document(chosen, rows, out))
 
 
-def _summary(chosen: "Chosen", rows: "list[Row]", late_max: float) -> str:
+def summary(chosen: "Chosen", rows: "list[Row]", late_max: float) -> str:
+    """Rivals and baselines side by side, for a terminal."""
     price = f", {chosen.usd_per_hour:g} $/h" if chosen.usd_per_hour else ""
     bound = "" if chosen.bound is None else f"; nothing passes {chosen.bound:.2f}"
     lines = [

@@ -91,6 +91,13 @@ def serve(
         found = _settings(source, endpoints, keys_file, admin_port, redis_url_file)
         found = replace(found, tracing=found.tracing or tracing_from(os.environ))
         found = replace(found, host=host or found.host, port=found.port if port is None else port)
+        if workers > 1 and (group := next((one.name for one in found.groups if one.policies), None)):
+            raise BadInput(
+                f"--workers {workers}",
+                f"would give group {group} a queue in each process, and each a part of the load by which its policies "
+                "are chosen",
+                "leave it out: one process forms its batches",
+            )
         return shared(found, workers)
 
     settings = load()
@@ -244,8 +251,14 @@ def _addresses(endpoints: tuple[str, ...]) -> dict[str, list[str]]:
 
 def _local_addresses(plan: "Plan") -> dict[str, list[str]]:
     from cascadia.render.engine_groups import engine_groups
+    from cascadia.render.one_pass import in_one_pass, worker_ports
     from cascadia.render.processes import LOOPBACK, node_names, processes
 
+    if in_one_pass(plan):
+        return {
+            name: [f"http://{LOOPBACK}:{port}" for port in ports]
+            for name, ports in worker_ports(plan).items()
+        }
     groups = engine_groups(plan, plan.cluster)
     if len(node_names(groups)) > 1:
         raise BadInput(

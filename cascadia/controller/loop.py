@@ -14,6 +14,7 @@ from cascadia.controller.decide.decide import Decision
 from cascadia.controller.decide.move_cost import measured_startups
 from cascadia.controller.decide.phases import LOOKING, Event, Phase, Progress
 from cascadia.controller.decide.planning import Planning, Replanner
+from cascadia.controller.decide.prices import SpecPrices, moved, prices_of
 from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
@@ -32,6 +33,7 @@ from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.scaler import Scaler
 from cascadia.controller.scale.steps import as_there
 from cascadia.controller.speed.watch import Lengths, SpeedWatch
+from cascadia.files.plan_file import read_plan
 
 STEADY = 0.15
 """Ten-minute rates that are no farther from their mean are one rate."""
@@ -85,6 +87,7 @@ class Controller:
         )
         self.scaler = self._scaler(load) if load is not None and settings.scales else None
         self._sized: Fleet = self.scaler or fleet
+        self._prices = SpecPrices(settings.spec)
         self._planned_s = 0.0
         self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = -inf
 
@@ -121,6 +124,7 @@ class Controller:
         if self.progress.phase is not Phase.GATHERING or alarm is None:
             return (
                 await self._after_other_gpus(samples)
+                or await self._after_other_prices(samples)
                 or await self._after_a_broken_promise(samples)
                 or await self._after_the_ceiling(samples)
             )
@@ -256,6 +260,17 @@ class Controller:
             return None
         self._gpus_asked_s = now_s
         self.note("alarm", what, {"watched": "gpus"})
+        return await self.reconsider(recent, float(recent.arrival_s[0]))
+
+    async def _after_other_prices(self, samples: Samples) -> Decision | None:
+        """Prices in the spec that are no longer those of the plan in force: once for each that somebody wrote."""
+        now_s = self._clock()
+        recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
+        if len(recent) < self.settings.least_requests or (prices := self._prices.fresh()) is None:
+            return None
+        if not (what := moved(prices_of(read_plan(self.in_force())), prices)):
+            return None
+        self.note("alarm", f"prices changed: {what}", {"watched": "prices"})
         return await self.reconsider(recent, float(recent.arrival_s[0]))
 
     async def _after_a_broken_promise(self, samples: Samples) -> Decision | None:

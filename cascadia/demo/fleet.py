@@ -8,9 +8,9 @@ import yaml
 
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Child, Children
-from cascadia.demo.router_file import router_document
 from cascadia.demo.stages import ENCODER, HEAD, STAGES, cascadia_command, cores, engine_command
 from cascadia.domain.plan import Plan
+from cascadia.render.compose.router_file import router_document
 
 JUDGE = "judge"
 ROUTER_FILE = "router.yaml"

@@ -1,6 +1,7 @@
 """Candidate of a choice between replicas: what the choice looks at."""
 
 from collections.abc import Sequence
+from math import inf
 from typing import NamedTuple, Protocol
 
 
@@ -48,4 +49,39 @@ class Asked(NamedTuple):
     tokens: int
     most_output: int | None = None
     prefix: int | None = None
-    left_s: float = float("inf")
+    left_s: float = inf
+
+
+class PlacedCandidate(TimedCandidate, Protocol):
+    """A replica that is `running` so many requests, of at most `max_concurrency`."""
+
+    @property
+    def running(self) -> int: ...
+    @property
+    def max_concurrency(self) -> int: ...
+
+
+class Waiting(Protocol):
+    """A request that waits since `since_s`; it was `overtaken` by so many, and left beside a free place at `held_s`."""
+
+    @property
+    def asked(self) -> Asked: ...
+    @property
+    def since_s(self) -> float: ...
+
+    overtaken: int
+    held_s: float | None
+
+
+class Given(NamedTuple):
+    """The request at place `waiting` of those who wait goes to the replica at place `replica`."""
+
+    waiting: int
+    replica: int
+
+
+class Matched(NamedTuple):
+    """`given` are to be started. At `again_s` somebody has waited enough beside a free place; infinite: nobody will."""
+
+    given: list[Given]
+    again_s: float = inf

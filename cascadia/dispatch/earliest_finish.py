@@ -15,7 +15,7 @@ L_j rises with what a replica has in hand, by as much for all of a kind. So with
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from cascadia.dispatch.candidate import Asked, TimedCandidate
 from cascadia.dispatch.latency_model import LatencyModel, Seen
@@ -52,6 +52,7 @@ class Trial(NamedTuple):
 class _Kind:
     """Replicas of one kind: their places among the candidates, and where among them it looks first."""
 
+    name: str
     model: LatencyModel
     members: list[TimedCandidate]
     places: list[int]
@@ -73,6 +74,8 @@ class EarliestFinish:
     While a model knows too little, or errs by more than half, requests go to the least outstanding.
     """
 
+    binds_late: ClassVar[bool] = False
+    """Whether requests wait for the replica that suits them best, and it is a `Matching`."""
     models: dict[str, LatencyModel] = field(default_factory=dict)
     length: OutputLength = field(default_factory=OutputLength)
     least: LeastOutstanding = field(default_factory=LeastOutstanding)
@@ -83,7 +86,7 @@ class EarliestFinish:
 
     @property
     def relied(self) -> bool:
-        """Whether the models of all kinds that were last asked about are relied on."""
+        """Tells whether the models of all kinds that were last asked about are relied on."""
         return self._relied
 
     def choose(self, candidates: Sequence[TimedCandidate], asked: Asked) -> int:
@@ -113,7 +116,7 @@ class EarliestFinish:
             best, chosen = soonest, spare
         return best.next(chosen)
 
-    def given(self, candidate: TimedCandidate, asked: Asked) -> Trial:
+    def given(self, candidate: TimedCandidate, asked: Asked, now_s: float = 0.0) -> Trial:  # noqa: ARG002
         """The request goes to `candidate`, which does not count it yet."""
         mean, _ = self.length.expected(asked.tokens, asked.most_output)
         return Trial(candidate.kind, Seen(asked.tokens, candidate.load), mean)
@@ -137,7 +140,7 @@ class EarliestFinish:
             name = candidate.kind
             kind = by_kind.get(name)
             if kind is None:
-                kind = by_kind[name] = _Kind(self.model(name), [], [])
+                kind = by_kind[name] = _Kind(name, self.model(name), [], [])
             kind.members.append(candidate)
             kind.places.append(place)
         self._kinds = list(by_kind.values())

@@ -64,8 +64,8 @@ class OutputLength:
 
     @property
     def largest(self) -> Largest:
-        """The request with the longest answers that is often seen."""
-        at = max(range(len(self._told)), key=lambda i: self._told[i].mean)
+        """The request with the longest answers that is often seen; of those with equal ones the one that reads most."""
+        at = max(range(len(self._told)), key=lambda i: (self._told[i].mean, i))
         cuts = self._cuts
         return Largest(cuts[min(at, len(cuts) - 1)] if cuts else FIRST_ANSWER_TOKENS, self._told[at].mean)
 

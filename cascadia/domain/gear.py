@@ -100,7 +100,7 @@ class Shift:
     def arrival(self, in_flight: float, now_s: float, capacity: float = 1.0) -> int:
         """The gear of a request that meets `in_flight` others, at `now_s` >= 0, never falling.
 
-        `capacity` (above 0) is the share of the planned replicas that serve: borders shrink with it.
+        `capacity` (above 0) is the share of the planned load that replicas carry: borders shrink with it.
         """
         load = in_flight / capacity
         at = self.ladder.at(load)

@@ -7,7 +7,7 @@ from typing import Literal
 WITHIN = 0.03
 """Of the goal `latency`, where nothing else is asked for."""
 
-Goal = Literal["latency", "quality", "cost"]
+Goal = Literal["latency", "quality", "cost", "rate"]
 GearRule = Literal["whole-trace", "each-level"]
 """Of which requests enough are to be in time: of all, or of those that come at each level of load."""
 
@@ -39,7 +39,7 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """Minimise latency or cost, or maximise quality.
+    """Minimise latency or cost, or maximise quality, or the rate at which the trace is played.
 
     `quantile` is of the end-to-end latency (0.95 = p95) and applies to the goal `latency` as well as to
     `latency_max_s`. `quality_min` (0-100) holds for the lower confidence bound of quality. `within` (0-1) is of the

@@ -1,7 +1,7 @@
 """A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
 
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Literal
+from dataclasses import KW_ONLY, asdict, dataclass, field
+from typing import Any, Literal
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.external import External
@@ -18,8 +18,13 @@ ASKS_NONE = 101.0
 """`skip_below` of a stage that is never asked, whatever the question: above all that can be foreseen."""
 
 
-Balancing = Literal["least-outstanding", "earliest-finish"]
+Balancing = Literal["least-outstanding", "earliest-finish", "matching"]
 """Rule by which a stage's replicas share its requests."""
+LEARNS: frozenset[Balancing] = frozenset({"earliest-finish", "matching"})
+"""Rules that learn how long answers take."""
+
+Task = Literal["generate", "classify", "rerank"]
+"""What a stage's model does: writes an answer, or gives one in one pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,8 @@ class LatencyLine:
 class ReplicaGroup:
     """`count` equal replicas, to which the router gives `share` (0-1) of the stage's work in hand, as a whole.
 
-    `latency`: where the stage's balancing begins to learn from.
+    `latency`: where the stage's balancing begins to learn from. `drafts`: of engines that speculate, how many
+    tokens they draft for a sequence while so many decode: (from, to, tokens) without a gap; empty where none.
     """
 
     pool: str
@@ -45,10 +51,21 @@ class ReplicaGroup:
     count: int
     share: float
     latency: LatencyLine | None = None
+    drafts: tuple[tuple[int, int, int], ...] = ()
 
     @property
     def gpus(self) -> int:
         return self.tp * self.pp * self.count
+
+    @property
+    def kind(self) -> str:
+        """Replicas of one kind take as long, given as much in hand."""
+        return f"{self.pool} TP={self.tp} PP={self.pp}"
+
+    @property
+    def learns(self) -> dict[str, Any]:
+        """What a router's file says of each replica where the stage's balancing learns; else empty."""
+        return {} if self.latency is None else {"kind": self.kind, "latency": asdict(self.latency)}
 
 
 class Deployed:
@@ -77,6 +94,30 @@ class Deployed:
 
 
 @dataclass(frozen=True, slots=True)
+class ExitPlan:
+    """Exit that a stage uses: after so many tokens of thinking, whose answer scores `threshold` or more there is given.
+    `left` (0-1) is the share of all requests that leave there. `last`: nobody thinks on behind it; who does not leave
+    goes to the next stage, and the stage's own threshold stands for this one's.
+    """
+
+    thinking_tokens: int
+    threshold: float
+    left: float
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExitPromise:
+    """Exits of one-pass models: with probability `confidence` no more than `risk` of the answers differ from the whole
+    model's; a share `shadow` of the inputs runs to the end. All are 0-1.
+    """
+
+    risk: float
+    confidence: float
+    shadow: float
+
+
+@dataclass(frozen=True, slots=True)
 class StagePlan(Deployed):
     """A stage with no replicas is not deployed: requests skip it.
 
@@ -84,7 +125,11 @@ class StagePlan(Deployed):
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
     load where that is not `model`. `max_tokens` is of an answer whose request sets no limit; None: the engine's own.
-    `external`: somebody else's API answers instead; None too where the plan does not ask it.
+    `external`: somebody else's API answers instead; None too where the plan does not ask it. `exits` are those in use.
+
+    Of a `task` that is answered in one pass: all stages of a `group` are on the same replicas, each of which has all
+    their models; `accuracy` (0-100) is what the plan counts an answer for, and `batch_s` the seconds of a batch of 1,
+    2, ... inputs.
     """
 
     name: str
@@ -100,6 +145,11 @@ class StagePlan(Deployed):
     balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
     external: External | None = None
+    exits: tuple[ExitPlan, ...] = ()
+    task: Task = "generate"
+    group: str | None = None
+    accuracy: float | None = None
+    batch_s: tuple[float, ...] = ()
 
     @property
     def deployed(self) -> bool:
@@ -222,15 +272,17 @@ class Proof:
     limit.
 
     Of the plan's own goal nothing is proven: it is the best of so many deployments `tried`, each simulated end to end
-    (0: not told, by an older version).
+    (0: not told, by an older version). `rate_bound_rps`: more requests a second no replicas carry for long that the
+    pools and the budget hold, by the plan's thresholds (None: not told, or no GPU is needed).
     """
 
     status: Literal["optimal", "incumbent"]
-    formulation: Literal["columns", "paper"]
+    formulation: Literal["columns", "paper", "kairos"]
     objective_s: float
     bound_s: float
     gap: float
     tried: int = 0
+    rate_bound_rps: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,6 +374,26 @@ class Stability:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeLoss:
+    """What is left of the promise when the pool's worst node, of `gpus` in use, is gone, until another takes its place.
+
+    `rate_rps` is what the rest carries for as long as it goes on; `latency_s` (the objective's quantile) and `quality`
+    (mean) are at that rate, or at the plan's where it is more. `without`: stages that have no replica left. `gear`:
+    that which then serves (None: the plan has but one). `interruptions_per_day`: of all the pool's nodes in use; 0 on
+    demand.
+    """
+
+    pool: str
+    gpus: int
+    interruptions_per_day: float = 0.0
+    without: tuple[str, ...] = ()
+    rate_rps: float = 0.0
+    latency_s: float | None = None
+    quality: float | None = None
+    gear: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
@@ -333,6 +405,8 @@ class Plan:
     `under_load` says what becomes of requests beyond them; None: the router's own settings stand.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
+    `losses` tell what the loss of a node leaves, one entry a pool, where nodes are rented or may be taken away.
+    `exits` is what engines of one-pass models are started with; None: every input has the whole model.
     `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
     """
 
@@ -358,11 +432,19 @@ class Plan:
     mixture: Mixture | None = None
     under_load: UnderLoad | None = None
     policies: tuple[Policies, ...] = ()
+    losses: tuple[NodeLoss, ...] = ()
+    exits: ExitPromise | None = None
 
     @property
     def groups(self) -> tuple[ReplicaGroup, ...]:
-        """Replica groups of all stages, then the judge's."""
-        return (*(group for stage in self.stages for group in stage.replicas), *self.judge.replicas)
+        """Replica groups of all stages, then the judge's; those that stages share are there once."""
+        sharing: set[str | None] = set()
+        found: list[ReplicaGroup] = []
+        for stage in self.stages:
+            if stage.group is None or stage.group not in sharing:
+                found += stage.replicas
+            sharing.add(stage.group)
+        return (*found, *self.judge.replicas)
 
     def gpus_by_pool(self) -> dict[str, int]:
         """GPUs that the plan takes of each of the cluster's pools."""
@@ -373,7 +455,7 @@ class Plan:
 
     @property
     def gpus(self) -> int:
-        return sum(stage.gpus for stage in self.stages) + self.judge.gpus
+        return sum(group.gpus for group in self.groups)
 
     @property
     def judges(self) -> bool:
@@ -384,6 +466,8 @@ class Plan:
         if not any(deployed):
             return False
         last = len(deployed) - 1 - deployed[::-1].index(True)
+        if any(not each.last for stage in self.stages if stage.deployed for each in stage.exits):
+            return True
         return any(
             level > 0 and here and not (skips and skips[at] >= ASKS_NONE)
             for thresholds, skips in self.routings
@@ -396,13 +480,32 @@ class Plan:
         own = self.thresholds, self.skip_below
         return (own,) if self.mixture is None else (own, (self.mixture.thresholds, self.mixture.skip_below))
 
-    def balancing_document(self, name: str) -> dict[str, object]:
-        """What is written of how a stage's replicas share its requests, where that is not by what they have in hand."""
+    def places(self, name: str, max_num_seqs: int) -> int:
+        """Requests that a replica of a stage, or of the judge, has at most.
+
+        Its engine's batch and as many in its queue, so that it never waits for the router; its batch alone where
+        requests wait at the router for the replica that suits them.
+        """
+        matched = any(stage.name == name and stage.balancing == "matching" for stage in self.stages)
+        return max_num_seqs if matched else 2 * max_num_seqs
+
+    def stage_document(self, name: str) -> dict[str, Any]:
+        """What a router's file says of a stage beside its addresses, its threshold and its price.
+
+        How its replicas share its requests, where that is not by what they have in hand; the limit of an answer whose
+        request sets none; and, where gears go by what is lost of it, the share of what its replicas sustain that they
+        are sent.
+        """
         stage = next(stage for stage in self.stages if stage.name == name)
-        if stage.balancing == "least-outstanding":
-            return {}
-        within_s = self.objective.latency_max_s
-        return {"balancing": stage.balancing, **({} if within_s is None else {"latency_max_s": within_s})}
+        load = next((stage.load for stage in self.predicted.stages if stage.name == name), None)
+        shared = stage.balancing != "least-outstanding"
+        told = {
+            "balancing": stage.balancing if shared else None,
+            "latency_max_s": self.objective.latency_max_s if shared else None,
+            "max_tokens": stage.max_tokens,
+            "load": round(load, 4) or None if load and len(self.gears) > 1 else None,
+        }
+        return {key: value for key, value in told.items() if value is not None}
 
     def mixture_document(self) -> dict[str, object]:
         """The section `mixture` of a router's file; empty where none is mixed."""

@@ -25,9 +25,8 @@ class TokenCosts(NamedTuple):
 
 def token_costs(plan: Plan) -> TokenCosts | None:
     """Token costs of the deployed stages; None where the plan does not say what one of them gets done."""
-    predicted = {stage.name: stage for stage in plan.predicted.stages}
     deployed = [stage for stage in plan.stages if stage.deployed]
-    sustained = {stage.name: _tokens_per_s(predicted.get(stage.name)) for stage in deployed}
+    sustained = _sustained(plan)
     # What an API charges depends on what is read and what is written, which no single price tells.
     away = any(stage.external is not None for stage in deployed)
     if not deployed or away or not all(sustained.values()):
@@ -41,6 +40,34 @@ def token_costs(plan: Plan) -> TokenCosts | None:
     return TokenCosts(in_usd, {name: float(f"{MILLION * cost:.4g}") for name, cost in costs.items()})
 
 
+def token_prices(plan: Plan) -> dict[str, tuple[float, float]]:
+    """Dollars of a million tokens read and of a million written, of the deployed stages whose price is known: of its
+    own GPUs' time, or what an API charges."""
+    sustained = _sustained(plan)
+    found = {}
+    for stage in plan.stages:
+        if stage.external is not None:
+            api = stage.external
+            found[stage.name] = api.usd_per_million_input_tokens, api.usd_per_million_output_tokens
+        elif stage.deployed and sustained[stage.name] and (usd_per_hour := _usd_per_hour(plan, stage)):
+            usd = float(f"{MILLION * usd_per_hour / (HOUR_S * sustained[stage.name]):.4g}")
+            found[stage.name] = usd, usd
+    return found
+
+
+def price_document(plan: Plan, stage: str) -> dict[str, float]:
+    """Prices of `stage` as router.yaml has them; nothing where its one `cost` says them, or they are not known."""
+    if all(each.external is None for each in plan.stages) or (price := token_prices(plan).get(stage)) is None:
+        return {}
+    return dict(zip(("usd_per_million_input_tokens", "usd_per_million_output_tokens"), price, strict=True))
+
+
+def _sustained(plan: Plan) -> dict[str, float]:
+    """Tokens a second that each deployed stage sustains; 0 where that is not known."""
+    predicted = {stage.name: stage for stage in plan.predicted.stages}
+    return {s.name: _tokens_per_s(predicted.get(s.name)) for s in plan.stages if s.deployed}
+
+
 def _tokens_per_s(predicted: StagePrediction | None) -> float:
     """Tokens a second that the stage sustains; 0 where that is not known."""
     if predicted is None or not predicted.load:
@@ -49,4 +76,4 @@ def _tokens_per_s(predicted: StagePrediction | None) -> float:
 
 
 def _usd_per_hour(plan: Plan, stage: StagePlan) -> float:
-    return sum(plan.cluster.pool(group.pool).usd_per_gpu_hour * group.gpus for group in stage.replicas)
+    return sum(plan.cluster.pool(group.pool).paid_usd_per_gpu_hour * group.gpus for group in stage.replicas)

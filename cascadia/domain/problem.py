@@ -7,6 +7,7 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.external import External
 from cascadia.domain.objective import GearRule, Objective, UnderLoad
 from cascadia.domain.plan import Balancing
+from cascadia.domain.points import Exit, Points
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -25,7 +26,8 @@ class Stage:
     """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised).
 
     `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
-    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s. `max_tokens` is
+    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s, `searches_drafts`:
+    fewer drafts than its `speculation` allows. `max_tokens` is
     the router's, of an answer whose request sets no limit; lengths are the trace's and the table's all the same.
     `external` stages have no architecture, and are asked over the network.
     """
@@ -39,9 +41,11 @@ class Stage:
     config: EngineConfig
     weights: str | None = None
     searches_batch_tokens: bool = False
+    searches_drafts: bool = False
     balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
     external: External | None = None
+    exits: tuple[Exit, ...] = ()
 
     @property
     def built(self) -> Architecture:
@@ -63,11 +67,12 @@ class Judge:
 
     `llm` self-hosted takes GPUs (`architecture` and `config` are set); `llm` external has a latency
     distribution (lognormal through the two quantiles) and a price per million tokens; `embedding` and
-    `certainty` run on the router's CPU in `latency_p50_s`. `prompt_tokens` is what the judge's instructions
-    add to question and answer; `output_tokens` is the length of a verdict. `searches_batch_tokens`: as a stage's.
+    `certainty` run on the router's CPU, and `probe` beside the engine, in `latency_p50_s`. `prompt_tokens` is what
+    the judge's instructions add to question and answer; `output_tokens` is the length of a verdict.
+    `searches_batch_tokens`: as a stage's.
     """
 
-    kind: Literal["llm", "embedding", "certainty"]
+    kind: Literal["llm", "embedding", "probe", "certainty"]
     placement: Literal["self-hosted", "external", "router"]
     model: str | None = None
     architecture: Architecture | None = None
@@ -103,7 +108,7 @@ class Problem:
     `foresight` is None where the judge itself foresees, or nothing does.
     `gears` is how many settings for rising load the plan may have; 1: its own serves any load. `gear_rule` says of
     which requests enough are to be in time: of all, or of those that come at each level of load. `under_load`: None
-    where the spec says nothing of it.
+    where the spec says nothing of it. `points`: the table with the rows of all exits; None where no stage has any.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -122,6 +127,7 @@ class Problem:
     gears: int = 1
     gear_rule: GearRule = "whole-trace"
     under_load: UnderLoad | None = None
+    points: Points | None = None
 
     @property
     def quality_floor(self) -> float | None:

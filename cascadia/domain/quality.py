@@ -10,8 +10,9 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class ScoredBy:
-    """The judge that made a table's scores, as far as the table says. `kind` is `llm`, `embedding`, `certainty`, or
-    `check`: references, which no judge knows while serving. `scale` is what its scores went up to; they are 0-100 here.
+    """The judge that made a table's scores, as far as the table says. `kind` is `llm`, `embedding`, `probe`,
+    `certainty`, or `check`: references, which no judge knows while serving. `scale` is what its scores went up to; they
+    are 0-100 here.
     """
 
     kind: str | None = None
@@ -27,7 +28,8 @@ class QualityTable:
     `score` (S, m), 0-100: what the gate sees. `quality` (S, m), 0-100: what the user cares about. The two are
     never mixed: thresholds compare scores, bounds speak of quality. `input_tokens` and `output_tokens` (S, m)
     are each model's own lengths. `foreseen` (S, m), 0-100, where there is a judge that reads the question alone: what
-    it expects of each stage's answer before there is one.
+    it expects of each stage's answer before there is one. `left` (S, m): who left the stage at an exit and waits for no
+    verdict there; None: nobody.
     """
 
     prompt_ids: tuple[str, ...]
@@ -38,6 +40,7 @@ class QualityTable:
     input_tokens: Floats
     output_tokens: Floats
     foreseen: Floats | None = None
+    left: NDArray[np.bool_] | None = None
     scored_by: ScoredBy | None = None
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Which ramps are active: Apparate's adjustment (section 3.3, algorithm 2), one round.
+"""Choice of active ramps: Apparate's adjustment (section 3.3, algorithm 2), one round.
 
 Where a ramp's utility is negative, thresholds are tuned once more; ramps that this does not mend go, and one candidate
 takes their place: candidates stand in the middle of the intervals behind the last ramp of positive utility,

@@ -27,7 +27,7 @@ BETS = tuple(round(0.05 + 0.1 * i, 2) for i in range(10))
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """With probability `confidence` no setting in force answers otherwise than the model more often than `risk`."""
+    """Promise that with probability `confidence` no setting in force differs from the model more often than `risk`."""
 
     risk: float = 0.01
     confidence: float = 0.9
@@ -50,27 +50,33 @@ class Certificate:
     inputs: int = 0
     certified: int = -1
     """The boldest setting that may be in force; -1: none."""
-    _differed: Floats = field(init=False)
-    _passed: Bools = field(init=False)
+    differed: Floats = field(init=False)
+    passed: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        self._differed = np.zeros(self.settings)
-        self._passed = np.zeros(self.settings, dtype=np.bool_)
+        self.differed = np.zeros(self.settings)
+        self.passed = np.zeros(self.settings, dtype=np.bool_)
 
     def feed(self, wrong: Bools) -> int:
         """Takes in one input, `wrong` (settings), and returns the boldest certified setting."""
         self.inputs += 1
-        self._differed += wrong
-        self._passed |= evidence(self._differed, self.inputs, self.promise.risk) >= -np.log(
-            self.promise.delta
-        )
-        while self.certified + 1 < self.settings and self._passed[self.certified + 1]:
+        self.differed += wrong
+        self.passed |= evidence(self.differed, self.inputs, self.promise.risk) >= -np.log(self.promise.delta)
+        return self._first_passed()
+
+    def resume(self, inputs: int, differed: Floats, passed: Bools) -> None:
+        """Takes up evidence that was gathered on this path before."""
+        self.inputs, self.differed, self.passed = inputs, differed, passed
+        self._first_passed()
+
+    def _first_passed(self) -> int:
+        while self.certified + 1 < self.settings and self.passed[self.certified + 1]:
             self.certified += 1
         return self.certified
 
     def estimate(self, setting: int) -> float:
         """The share of inputs so far on which a setting differed."""
-        return float(self._differed[setting]) / max(1, self.inputs)
+        return float(self.differed[setting]) / max(1, self.inputs)
 
 
 def evidence(differed: Floats, inputs: int, risk: float) -> Floats:

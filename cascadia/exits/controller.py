@@ -44,8 +44,8 @@ class Controller:
     every: float = EVERY
     learned: int = LEARNED
     withdrawn: int = 0
-    _certificate: Certificate = field(init=False)
-    _drift: Drift = field(init=False)
+    certificate: Certificate = field(init=False)
+    drift: Drift = field(init=False)
     _kept: list[tuple[Ints, Floats, int]] | None = field(init=False, default=None)
     _thresholds: Floats = field(init=False)
 
@@ -60,22 +60,38 @@ class Controller:
     @property
     def certified(self) -> int:
         """The setting in force, counted from 0; -1: none."""
-        return self._certificate.certified
+        return self.certificate.certified
 
     @property
     def evidence_of_drift(self) -> float:
-        """At `every` the settings are withdrawn."""
-        return self._drift.evidence
+        """Evidence against the setting in force; at `every` it is withdrawn."""
+        return self.drift.evidence
 
     @property
     def inputs(self) -> int:
         """Inputs fed back to this certificate."""
-        return self._certificate.inputs
+        return self.certificate.inputs
 
     @property
     def estimate(self) -> float:
         """The share of them on which the setting in force differs from the model; 0 where none is in force."""
-        return self._certificate.estimate(self.certified) if self.certified >= 0 else 0.0
+        return self.certificate.estimate(self.certified) if self.certified >= 0 else 0.0
+
+    @property
+    def learning(self) -> bool:
+        """Settings were withdrawn, and there is no new path yet."""
+        return self._kept is not None
+
+    def resume(self, path: Path, *, withdrawn: int, learning: bool) -> None:
+        """Begins with `path`, as a controller left off that withdrew settings so often."""
+        self._begin(path)
+        self.withdrawn = withdrawn
+        if learning:
+            self._kept = []
+
+    def put_in_force(self) -> None:
+        """The boldest certified setting."""
+        self._set(self.certified)
 
     def feed(self, labels: Ints, doubts: Floats, final: int) -> Event | None:
         """Takes in one input that ran to the end: `labels` and `doubts` (ramps), and the model's own label."""
@@ -83,14 +99,14 @@ class Controller:
             return self._learn(labels, doubts, final)
         wrong = labels != final
         left = exit_of(doubts, self._thresholds)
-        if self.certified >= 0 and self._drift.feed(left is not None and bool(wrong[left])):
+        if self.certified >= 0 and self.drift.feed(left is not None and bool(wrong[left])):
             self.withdrawn += 1
             self._kept = []
             self._set(-1)
-            self._certificate = Certificate(self.promise, self.path.settings)
+            self.certificate = Certificate(self.promise, self.path.settings)
             return Event.WITHDRAWN
         before = self.certified
-        if self._certificate.feed(self.path.wrong_of(doubts, wrong)) == before:
+        if self.certificate.feed(self.path.wrong_of(doubts, wrong)) == before:
             return None
         self._set(self.certified)
         return Event.CERTIFIED
@@ -106,8 +122,8 @@ class Controller:
 
     def _begin(self, path: Path) -> None:
         self.path, self._kept = path, None
-        self._certificate = Certificate(self.promise, path.settings)
-        self._drift = Drift(self.promise.risk, self.every)
+        self.certificate = Certificate(self.promise, path.settings)
+        self.drift = Drift(self.promise.risk, self.every)
         self._set(-1)
 
     def _set(self, setting: int) -> None:

@@ -1,4 +1,4 @@
-"""What early exits of single tokens are worth in decoding, by the simulator (Apparate section 3.4).
+"""Worth of early exits of single tokens in decoding, by the simulator (Apparate section 3.4).
 
 A token that exits after a share d of the layers keeps its hidden state; what its remaining layers owe the KV cache
 is made up with the next token of its sequence that goes on. With a share s of tokens exiting, independently, and B
@@ -13,6 +13,7 @@ So what is saved is weights read in s^B of the iterations and some context; what
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from cascadia_sim.hardware.gpu import Gpu
 from cascadia_sim.iteration.breakdown import Iteration, charged_s
@@ -53,7 +54,7 @@ class Worth:
 
     @property
     def change(self) -> float:
-        """Below 0 where exits pay."""
+        """Relative change of the time a token: below 0 where exits pay."""
         return self.with_s / self.without_s - 1.0
 
 
@@ -67,3 +68,26 @@ def worth(engine: Engine, batch: int, context_tokens: int, *, depth: float, shar
     runs = 1.0 - share**batch
     late = runs * late_bare + (1.0 - share) * late_context
     return Worth(batch, whole, first + late + engine.head_s(batch))
+
+
+class Batches(NamedTuple):
+    """Batch sizes `first` to `last`."""
+
+    first: int
+    last: int
+
+
+def paying(
+    engine: Engine, context_tokens: int, *, depth: float, share: float, most: int
+) -> tuple[Batches, ...]:
+    """Batches of 1 to `most` at which exits pay, as ranges: they may stop, and begin again where contexts weigh more
+    than weights."""
+    found: list[Batches] = []
+    for batch in range(1, most + 1):
+        if worth(engine, batch, context_tokens, depth=depth, share=share).change >= 0:
+            continue
+        if found and found[-1].last == batch - 1:
+            found[-1] = Batches(found[-1].first, batch)
+        else:
+            found.append(Batches(batch, batch))
+    return tuple(found)

@@ -27,27 +27,30 @@ class Drift:
 
     risk: float
     every: float = EVERY
-    _sums: Floats = field(init=False)
+    sums: Floats = field(init=False)
     _won: Floats = field(init=False)
     _kept: Floats = field(init=False)
 
     def __post_init__(self) -> None:
         bets = np.minimum(np.array(MULTIPLES) * self.risk, max(HIGHEST, self.risk))
         self._won, self._kept = bets / self.risk, (1 - bets) / (1 - self.risk)
-        self._sums = np.zeros(len(bets))
+        self.sums = np.zeros(len(bets))
 
     def feed(self, wrong: bool) -> bool:
         """Takes in one input; true: withdraw."""
-        self._sums = (1.0 + self._sums) * (self._won if wrong else self._kept)
+        self.sums = (1.0 + self.sums) * (self._won if wrong else self._kept)
         return self.evidence >= self.every
+
+    def resume(self, sums: Floats) -> None:
+        self.sums = sums
 
     @property
     def evidence(self) -> float:
         """Inputs a false alarm of the same evidence would take in the mean."""
-        return float(self._sums.mean())
+        return float(self.sums.mean())
 
 
 def delay_inputs(before: float, after: float, every: float = EVERY) -> float:
-    """About how many inputs fed back it takes to notice that the risk went from at most `before` to `after`."""
+    """Number of inputs fed back, about, that it takes to notice that the risk went from at most `before` to `after`."""
     distance = after * np.log(after / before) + (1 - after) * np.log((1 - after) / (1 - before))
     return float(np.log(every * len(MULTIPLES)) / distance)

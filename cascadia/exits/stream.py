@@ -1,7 +1,7 @@
 """A stream of inputs whose readings are known, through exits that are decided while it goes on."""
 
 from dataclasses import dataclass
-from random import Random
+from typing import NamedTuple
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from cascadia.exits.apparate import Apparate
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller, Event
 from cascadia.exits.path import Path
-from cascadia.exits.readings import Readings, exit_of
+from cascadia.exits.readings import Bools, Floats, Readings, exit_of
 from cascadia.exits.timing import Timing
 
 
@@ -26,57 +26,71 @@ class Streamed:
     withdrawn: int
 
 
+class Happened(NamedTuple):
+    """Event of a controller behind input `at`, counted from 0, with the `thresholds` in force from then on."""
+
+    at: int
+    event: Event
+    thresholds: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Run of a stream. By input: the `time` to its answer and the `work` on it, as shares of the whole model's time;
+    whether its answer `differs` from the model's. `first`: inputs before anything left.
+    """
+
+    time: Floats
+    work: Floats
+    differs: Bools
+    events: tuple[Happened, ...] = ()
+    first: int | None = None
+
+    def summary(self) -> Streamed:
+        withdrawn = sum(one.event == Event.WITHDRAWN for one in self.events)
+        saved = float(1.0 - self.time.mean()), float(1.0 - self.work.mean())
+        return Streamed(*saved, float(self.differs.mean()), self.first, withdrawn)
+
+
 def by_certificate(
     seen: Readings,
     timing: Timing,
     active: tuple[int, ...],
     path: Path,
     promise: Promise,
-    *,
-    shadow: float,
-    seed: int,
-) -> Streamed:
-    """Ours, with a share `shadow` (0-1) of the inputs fed back, drawn before they are looked at."""
-    controller, at_active, draw = Controller(promise, path), seen.at(active), Random(seed)
-    answered = timing.answered_s(active)
-    time, work = np.zeros(len(seen)), np.zeros(len(seen))
-    differs, first = 0, None
+    stays: Bools,
+) -> Run:
+    """Certified exits. Those that stay (inputs), drawn before they are looked at, are fed back; others really leave."""
+    controller, at_active = Controller(promise, path), seen.at(active)
+    answered = timing.answered_s(active) / timing.total_s
+    left, differs = np.full(len(seen), len(active)), np.zeros(len(seen), dtype=np.bool_)
+    events: list[Happened] = []
     for i in range(len(seen)):
         at = exit_of(at_active.doubts[i], controller.thresholds)
-        stays = draw.random() < shadow
-        time[i] = answered[len(active) if at is None else at]
-        work[i] = answered[-1] if stays else time[i]
-        differs += at is not None and bool(at_active.labels[i, at] != seen.final[i])
-        if stays:
-            event = controller.feed(at_active.labels[i], at_active.doubts[i], int(seen.final[i]))
-            if first is None and event == Event.CERTIFIED:
-                first = i + 1
-    return Streamed(
-        1.0 - float(time.mean()) / timing.total_s,
-        1.0 - float(work.mean()) / timing.total_s,
-        differs / len(seen),
-        first,
-        controller.withdrawn,
-    )
+        if at is not None:
+            left[i], differs[i] = at, at_active.labels[i, at] != seen.final[i]
+        if stays[i] and (
+            event := controller.feed(at_active.labels[i], at_active.doubts[i], int(seen.final[i]))
+        ):
+            events.append(Happened(i, event, controller.thresholds))
+    first = next((one.at + 1 for one in events if one.event == Event.CERTIFIED), None)
+    work = np.where(stays, answered[-1], answered[left])
+    return Run(answered[left], work, differs, tuple(events), first)
 
 
-def by_apparate(seen: Readings, timing: Timing, budget: Budget, loss_max: float) -> Streamed:
+def by_apparate(
+    seen: Readings, timing: Timing, budget: Budget, loss_max: float, *, adjusts: bool = True
+) -> Run:
     """Apparate's loop, which has all inputs run to the end."""
-    loop = Apparate(timing, budget, loss_max)
+    loop = Apparate(timing, budget, loss_max, adjusts=adjusts)
     time, work = np.zeros(len(seen)), np.zeros(len(seen))
-    differs, first = 0, None
+    differs, first = np.zeros(len(seen), dtype=np.bool_), None
     for i in range(len(seen)):
         active = loop.now.active
         at = exit_of(seen.doubts[i, list(active)], loop.now.thresholds)
         answered = timing.answered_s(active)
         time[i], work[i] = answered[len(active) if at is None else at], answered[-1]
-        differs += at is not None and bool(seen.labels[i, active[at]] != seen.final[i])
+        differs[i] = at is not None and bool(seen.labels[i, active[at]] != seen.final[i])
         first = i if first is None and at is not None else first
         loop.feed(seen.labels[i], seen.doubts[i], int(seen.final[i]))
-    return Streamed(
-        1.0 - float(time.mean()) / timing.total_s,
-        1.0 - float(work.mean()) / timing.total_s,
-        differs / len(seen),
-        first,
-        0,
-    )
+    return Run(time / timing.total_s, work / timing.total_s, differs, (), first)

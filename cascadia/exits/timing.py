@@ -34,7 +34,7 @@ class Timing:
         return sum(self.segments_s)
 
     def overhead(self, active: tuple[int, ...]) -> float:
-        """What `active` ramps add to an input that leaves at none, as a share of the model's time."""
+        """Time that `active` ramps add to an input that leaves at none, as a share of the model's time."""
         return sum(self.ramps_s[k] for k in active) / self.total_s
 
     def answered_s(self, active: tuple[int, ...]) -> Floats:

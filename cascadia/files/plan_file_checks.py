@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
-from cascadia.domain.plan import ASKS_NONE, JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.plan import ASKS_NONE, ExitPlan, JudgePlan, Plan, ReplicaGroup
 
 _ANEW = "plan anew, or undo the edit"
 _SHARE_TOLERANCE = 1e-6
@@ -37,6 +37,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     yield from _twice("stages", names)
     for index, stage in enumerate(plan.stages):
         yield from _replica_faults(f"stages[{index}]", stage.replicas, plan.cluster, stage.max_model_len)
+        yield from _exit_faults(f"stages[{index}].exits", stage.exits)
     if not any(stage.deployed for stage in plan.stages):
         yield Fault("stages", "none has a replica")
     yield from _judge_faults(plan.judge, plan.cluster)
@@ -98,6 +99,17 @@ def _replica_faults(
             yield Fault(f"{at}.share", "must lie within 0-1")
     if replicas and not math.isclose(sum(group.share for group in replicas), 1, abs_tol=_SHARE_TOLERANCE):
         yield Fault(f"{key}.replicas", "their shares do not add up to 1")
+
+
+def _exit_faults(key: str, exits: tuple[ExitPlan, ...]) -> Iterator[Fault]:
+    tokens = [each.thinking_tokens for each in exits]
+    if tokens != sorted(set(tokens)) or min(tokens, default=1) < 1:
+        yield Fault(key, "are not in order", "list each once, by rising thinking_tokens")
+    for index, each in enumerate(exits):
+        if not (each.threshold >= 0 and 0 <= each.left <= 1):
+            yield Fault(f"{key}[{index}]", "needs a threshold of at least 0, and left within 0-1")
+        if each.last and index < len(exits) - 1:
+            yield Fault(f"{key}[{index}].last", "is true, and another exit follows")
 
 
 def _judge_faults(judge: JudgePlan, cluster: Cluster) -> Iterator[Fault]:

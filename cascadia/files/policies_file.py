@@ -4,6 +4,7 @@ from functools import cache
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic_core import to_json
 
 from cascadia.domain.policy import Policies
 from cascadia.files.field_errors import bad_input
@@ -30,6 +31,18 @@ def policies_json(policies: Policies) -> str:
     return _adapter().dump_json(policies).decode() + "\n"
 
 
+def policies_document(policies: Policies) -> dict[str, object]:
+    """The same as plain values, e.g. for a router's file."""
+    found: dict[str, object] = _adapter().dump_python(policies, mode="json")
+    return found
+
+
+def policies_of(document: object, where: str) -> Policies:
+    """Policies made of plain values. Raises `BadInput`, naming the key."""
+    # As JSON: to a strict reader plain lists are no tuples.
+    return _parsed(to_json(document).decode(), where)
+
+
 def write_policies(policies: Policies, path: str | Path) -> None:
     """All or nothing."""
     write_whole(path, policies_json(policies))
@@ -38,8 +51,11 @@ def write_policies(policies: Policies, path: str | Path) -> None:
 def read_policies(path: str | Path) -> Policies:
     """The policies in the file `path`, or in the folder `path` that `cascadia policy` wrote."""
     file = Path(path) / "policies.json" if Path(path).is_dir() else Path(path)
-    text = read_text(file, MAX_BYTES)
+    return _parsed(read_text(file, MAX_BYTES), str(file))
+
+
+def _parsed(text: str, where: str) -> Policies:
     try:
         return _PoliciesFile.model_validate_json(f'{{"policies": {text}}}').policies
     except ValidationError as error:
-        raise bad_input(error, _PoliciesFile, str(file), within=1) from None
+        raise bad_input(error, _PoliciesFile, where, within=1) from None

@@ -6,7 +6,7 @@ import pandas as pd
 
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
-from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.problem.points import read_as_planned
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.replay.replay import replay
 
@@ -47,7 +47,7 @@ def simulated(
     names = [stage.name for stage in plan.stages]
     requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed)
     scale = None if plan.judge.scale == 100.0 else plan.judge.scale
-    table = None if quality_table is None else read_quality(quality_table, tuple(names), scale=scale)
+    table = None if quality_table is None else read_as_planned(plan, Path(quality_table), scale)
     result = replay(plan, requests, folder=folder, table=table, seed=seed)
     run = result.run
     columns = {

@@ -2,7 +2,9 @@
 
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -21,11 +23,25 @@ SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
+class Beside(NamedTuple):
+    """What a judge shares with others in its process: the thread that computes, and the metrics."""
+
+    thread: ThreadPoolExecutor
+    registry: CollectorRegistry
+
+
 class Service:
     """`api_key` None: whoever reaches the port may ask."""
 
-    def __init__(self, judge: EmbeddingJudge, most_waiting: int, at_once: int, api_key: str | None) -> None:
-        self.registry = CollectorRegistry()
+    def __init__(
+        self,
+        judge: EmbeddingJudge,
+        most_waiting: int,
+        at_once: int,
+        api_key: str | None,
+        beside: Beside | None = None,
+    ) -> None:
+        self.registry = CollectorRegistry() if beside is None else beside.registry
         self.requests = Counter("cascadia_judge_requests", "By status.", ["status"], registry=self.registry)
         self.verdicts = Counter("cascadia_judge_verdicts", "Verdicts given.", registry=self.registry)
         self.tokens = Counter("cascadia_judge_tokens", "Tokens read.", registry=self.registry)
@@ -35,7 +51,7 @@ class Service:
         self.sizes = Histogram(
             "cascadia_judge_batch_size", "Cases in a batch.", buckets=SIZES, registry=self.registry
         )
-        self.batches = Batches(judge, most_waiting, at_once, self._batch)
+        self.batches = Batches(judge, most_waiting, at_once, self._batch, beside.thread if beside else None)
         waiting = Gauge("cascadia_judge_waiting", "Cases that wait.", registry=self.registry)
         waiting.set_function(lambda: self.batches.waiting)
         self.api_key = api_key
@@ -58,7 +74,12 @@ class Service:
 
 
 def application(
-    judge: EmbeddingJudge, *, most_waiting: int = 1024, at_once: int = 16, api_key: str | None = None
+    judge: EmbeddingJudge,
+    *,
+    most_waiting: int = 1024,
+    at_once: int = 16,
+    api_key: str | None = None,
+    beside: Beside | None = None,
 ) -> FastAPI:
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -66,7 +87,7 @@ def application(
         yield
         await service.batches.stop()
 
-    service = Service(judge, most_waiting, at_once, api_key)
+    service = Service(judge, most_waiting, at_once, api_key, beside)
     app = FastAPI(title="Cascadia judge", version=__version__, lifespan=lifespan, redoc_url=None)
 
     @app.middleware("http")

@@ -1,6 +1,7 @@
 """Verdicts for many callers from one judge: what waits when the judge is free goes to it together."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 from cascadia.clients.processes.one_thread import Busy, OneThread
 from cascadia_judge.embedding import Case, EmbeddingJudge, Verdict
@@ -18,15 +19,17 @@ class Batches:
         most_waiting: int = 1024,
         at_once: int = 16,
         seen: Callable[[int, float], object] = lambda *_: None,
+        thread: ThreadPoolExecutor | None = None,
     ) -> None:
         self.judge = judge
         self._thread: OneThread[Case, Verdict] = OneThread(
             "judge",
-            judge.scores,
+            lambda cases, _: judge.scores(cases),
             lambda _: None,
             lambda some, seconds: seen(len(some), seconds),
             at_once=at_once,
             most_waiting=most_waiting,
+            thread=thread,
         )
         self.start, self.stop = self._thread.start, self._thread.stop
 

@@ -94,4 +94,4 @@ def _judge(bill: float, use: Use) -> Iterator[Entry]:
 
 
 def _usd_per_hour(plan: Plan, unit: Deployed) -> float:
-    return sum(plan.cluster.pool(group.pool).usd_per_gpu_hour * group.gpus for group in unit.replicas)
+    return sum(plan.cluster.pool(group.pool).paid_usd_per_gpu_hour * group.gpus for group in unit.replicas)

@@ -2,6 +2,7 @@
 
 import hmac
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
@@ -12,7 +13,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from cascadia import __version__
 from cascadia.onepass.batches import Batches, Busy
-from cascadia.onepass.exits import EXIT_HEADER, add_exits, exits_told
+from cascadia.onepass.exits import EXIT_HEADER, add_exits, exits_told, exits_used
 from cascadia.onepass.model import Task
 from cascadia.onepass.runner import BadText, Forwarded, Input, Runner
 from cascadia.onepass.wire import (
@@ -48,7 +49,12 @@ class Engine:
     """`runners` by name. `api_key` None: whoever reaches the port may ask."""
 
     def __init__(
-        self, runners: Sequence[Runner], most_waiting: int, at_once: int, api_key: str | None
+        self,
+        runners: Sequence[Runner],
+        most_waiting: int,
+        at_once: int,
+        api_key: str | None,
+        thread: ThreadPoolExecutor | None = None,
     ) -> None:
         self.runners: Mapping[str, Runner] = {runner.model.name: runner for runner in runners}
         self.api_key = api_key
@@ -72,7 +78,7 @@ class Engine:
             buckets=SIZES,
             registry=self.registry,
         )
-        self.batches = Batches(most_waiting, at_once, self._batch)
+        self.batches = Batches(most_waiting, at_once, self._batch, thread)
         exiting = {name: one.exits for name, one in self.runners.items() if one.exits is not None}
         if exiting:
             add_exits(self.registry, exiting)
@@ -115,7 +121,8 @@ class Engine:
         asked = read_classify(body)
         runner = self.runner(asked.model, "classify")
         found = await self.forward(runner, asked.inputs, truncate=asked.truncates, declines=declines)
-        return Answer(runner.model.name, classified(runner.model, found), exits_told(runner, found))
+        body = classified(runner.model, found, exits_used(runner, found))
+        return Answer(runner.model.name, body, exits_told(runner, found))
 
     async def rerank(self, body: bytes, _: bool) -> Answer:
         asked = read_rerank(body)
@@ -156,14 +163,19 @@ def application(
     most_waiting: int = 4096,
     at_once: int = 32,
     api_key: str | None = None,
+    thread: ThreadPoolExecutor | None = None,
 ) -> FastAPI:
-    engine = Engine(runners, most_waiting, at_once, api_key)
+    """`thread`: of passes, where others compute on it too."""
+    engine = Engine(runners, most_waiting, at_once, api_key, thread)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         engine.batches.start()
         yield
         await engine.batches.stop()
+        for runner in runners:
+            if runner.exits is not None:
+                runner.exits.close()
 
     async def classify(request: Request) -> Response:
         return await engine.answered(request, engine.classify)

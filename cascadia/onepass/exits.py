@@ -6,14 +6,17 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import numpy as np
 from prometheus_client import CollectorRegistry, Gauge
 
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
+from cascadia.exits.snapshot import resume
 from cascadia.onepass.model import GRAPH
 from cascadia.onepass.runner import Forwarded, Runner
-from cascadia.ramps.file import read_ramps
+from cascadia.ramps.file import read_ramps, read_state, write_state
 from cascadia.ramps.live import Live
 from cascadia.ramps.passes import Passes
 
@@ -25,17 +28,31 @@ COUNTS = {
     "certified": "Setting in force, counted from 1, by model; 0: none.",
     "settings": "Settings on the path, by model.",
     "fed_back": "Inputs that the certificate rests on, by model.",
+    "saved_s": "Seconds that answers came sooner, all together, by the model's profile.",
     "withdrawn": "Times that settings were withdrawn for drift, by model.",
 }
+NAMES = {"saved_s": "saved_seconds"}
 
 
 def exits_of(folder: Path, promise: Promise, shadow: float, threads: int) -> Live:
-    """Raises `BadInput` where no ramps lie beside the model in `folder`."""
+    """Exits as they were left off, where the folder says so. Raises `BadInput` where no ramps lie beside the model in
+    `folder`.
+    """
     import onnx
 
     ramps, about = read_ramps(folder)
     passes = Passes.of(onnx.load(folder / GRAPH), [ramps[at] for at in about.active], threads)
-    return Live(passes, Controller(promise, about.path), shadow, Random())
+    controller = Controller(promise, about.path)
+    if (kept := read_state(folder, about)) is not None:
+        resume(controller, kept)
+    return Live(
+        passes,
+        controller,
+        shadow,
+        Random(),
+        profiles=[(one.batch, one.total_s - one.answered_s(about.active)) for one in about.timings],
+        save=partial(write_state, folder, about),
+    )
 
 
 def exits_told(runner: Runner, found: Forwarded) -> str:
@@ -44,6 +61,21 @@ def exits_told(runner: Runner, found: Forwarded) -> str:
         return ""
     ramps = runner.exits.ramps
     return ",".join("-" if at == ramps else str(at + 1) for at in found.exit_at.tolist())
+
+
+def exits_used(runner: Runner, found: Forwarded) -> dict[str, Any] | None:
+    """Inputs that left at each ramp and, last, at none; the setting in force, counted from 1, and how often settings
+    were withdrawn. None for a model without exits.
+    """
+    if runner.exits is None or found.exit_at is None:
+        return None
+    state = runner.exits.state
+    return {
+        "left": np.bincount(found.exit_at, minlength=runner.exits.ramps + 1).tolist(),
+        "setting": state.certified + 1,
+        "settings": state.settings,
+        "withdrawn": state.withdrawn,
+    }
 
 
 def add_exits(registry: CollectorRegistry, exits: Mapping[str, Live]) -> None:
@@ -58,7 +90,8 @@ def add_exits(registry: CollectorRegistry, exits: Mapping[str, Live]) -> None:
             told = taken.labels(model, str(at + 1) if at < live.ramps else "0")
             told.set_function(partial(_taken, live, at))
     for name, about in COUNTS.items():
-        gauge = Gauge(f"cascadia_engine_exits_{name}", about, ["model"], registry=registry)
+        suffix = NAMES.get(name, name)
+        gauge = Gauge(f"cascadia_engine_exits_{suffix}", about, ["model"], registry=registry)
         for model, live in exits.items():
             gauge.labels(model).set_function(partial(_count, live, name))
 

@@ -4,8 +4,8 @@ A pass is one call of ONNX Runtime for the whole batch, padded to its longest te
 and batch size: that is what a policy's tables rest on.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.errors import BadInput
+from cascadia.exits.readings import Ints
 from cascadia.onepass.model import GRAPH, TOKENIZER, OnePassModel, read_model
 from cascadia.ramps.live import Live
 from cascadia_judge.encoder.graph import IDS, THERE
@@ -73,6 +74,10 @@ class Runner:
             )
         return cls(model, tokenizer, session_of(folder / GRAPH, threads), (first, last), exits)
 
+    def called(self, name: str) -> "Runner":
+        """The same model under another name."""
+        return replace(self, model=replace(self.model, name=name))
+
     def ids(self, inputs: Sequence[Input], *, truncate: bool = False) -> list[list[int]]:
         """Token ids of each input. Raises `BadText` for one that is empty, or too long where it may not be
         truncated."""
@@ -93,8 +98,16 @@ class Runner:
             found.append(ids[:room])
         return found
 
-    def forward(self, ids: Sequence[Sequence[int]], declines: Sequence[bool] = ()) -> Forwarded:
-        """One pass for all of `ids`, each as of `Runner.ids`. Inputs that decline leave at no ramp; default: none."""
+    def forward(
+        self,
+        ids: Sequence[Sequence[int]],
+        declines: Sequence[bool] = (),
+        left: Callable[[Ints, Forwarded], object] = lambda *_: None,
+    ) -> Forwarded:
+        """One pass for all of `ids`, each as of `Runner.ids`. Inputs that decline leave at no ramp; default: none.
+
+        `left` is told of inputs as they leave, with what is known of all so far.
+        """
         longest = max(map(len, ids)) + 2
         first, last = self.around
         padded = np.zeros((len(ids), longest), dtype=np.int64)
@@ -103,10 +116,31 @@ class Runner:
             padded[row, : len(each) + 2] = [first, *each, last]
             there[row, : len(each) + 2] = True
         if self.exits is not None:
-            passed = self.exits.run({IDS: padded, THERE: there}, np.array(declines) if declines else None)
-            return Forwarded(passed.chances, there.sum(axis=1), passed.exit_at)
+            tokens, so_far = there.sum(axis=1), _SoFar(len(ids), self.exits.ramps)
+
+            def release(rows: Ints, values: NDArray[np.float32], at: int) -> None:
+                left(rows, Forwarded(so_far.take(rows, values, at), tokens, so_far.exit_at))
+
+            given = {IDS: padded, THERE: there}
+            passed = self.exits.run(given, np.array(declines) if declines else None, release)
+            return Forwarded(passed.chances, tokens, passed.exit_at)
         (values,) = self.session.run(None, {IDS: padded, THERE: there})
         return Forwarded(np.asarray(values, dtype=np.float32), there.sum(axis=1))
+
+
+class _SoFar:
+    """Answers of a pass that is under way."""
+
+    def __init__(self, inputs: int, ramps: int) -> None:
+        self.exit_at = np.full(inputs, ramps)
+        self._values: NDArray[np.float32] | None = None
+
+    def take(self, rows: Ints, values: NDArray[np.float32], at: int) -> NDArray[np.float32]:
+        """All values so far, with those of `rows`."""
+        if self._values is None:
+            self._values = np.zeros((len(self.exit_at), values.shape[1]), dtype=np.float32)
+        self._values[rows], self.exit_at[rows] = values, at
+        return self._values
 
 
 def session_of(graph: Path, threads: int) -> "InferenceSession":

@@ -1,7 +1,7 @@
 """JSON of the engine, in the shapes of vLLM's and SGLang's servers: docs/reference/onepass.md says which and where."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -105,20 +105,22 @@ def bad_text(error: BadText, inputs: Sequence[Input]) -> BadRequest:
     return BadRequest(str(error), "input" if len(inputs) > error.at else None)
 
 
-def classified(model: OnePassModel, found: Forwarded) -> bytes:
-    """The answer of /classify."""
+def classified(model: OnePassModel, found: Forwarded, exits: Mapping[str, Any] | None = None) -> bytes:
+    """The answer of /classify; `exits` is what its usage says of them."""
     best = found.values.argmax(axis=1).tolist()
     data = [
         {"index": at, "label": model.labels[top], "probs": probs, "num_classes": len(probs)}
         for at, (top, probs) in enumerate(zip(best, found.values.tolist(), strict=True))
     ]
     tokens = int(found.tokens.sum())
-    usage = {
+    usage: dict[str, Any] = {
         "prompt_tokens": tokens,
         "total_tokens": tokens,
         "completion_tokens": 0,
         "prompt_tokens_details": None,
     }
+    if exits is not None:
+        usage["exits"] = exits
     answer = {
         "id": f"classify-{uuid4().hex}",
         "object": "list",

@@ -6,10 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Literal
 
 import numpy as np
 
+from cascadia.domain.cluster import Pool
+from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
@@ -17,6 +20,8 @@ from cascadia.planner.account.break_even import break_even_notes
 from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
+from cascadia.planner.account.exits import with_exits_written
+from cascadia.planner.account.losses import node_losses
 from cascadia.planner.allocation.demand import Allocation
 from cascadia.planner.baselines.rivals import their_deployments
 from cascadia.planner.deployment.deployment import Deployment
@@ -30,20 +35,28 @@ from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
 from cascadia.planner.pool.affordable import affordable
-from cascadia.planner.refinement.mixed_search import with_mixed
+from cascadia.planner.pool.kairos_pick import on_picked
+from cascadia.planner.pool.largest_rate import at_factor, for_a_rate, largest_factor
+from cascadia.planner.pool.rate_bound import rate_bound_rps
+from cascadia.planner.pool.worth import dominance_note
+from cascadia.planner.refinement.drafts import without_drafts
+from cascadia.planner.refinement.mixed_search import least_quality, with_mixed
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
-from cascadia.planner.refinement.supersets import Found, best_of_parts
+from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
 from cascadia.planner.refinement.thrift import cheapest_within
 from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings, frontier
 from cascadia.planner.routing.guarantee import with_bounds
+from cascadia.planner.routing.points import Setting
 from cascadia.planner.routing.preroutings import by_question_alone
 from cascadia.planner.routing.routings import Routings, joined, thin
 from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
-from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.search.context import Search, on_pools, start_search
+from cascadia.planner.search.exit_settings import exit_settings
 from cascadia.planner.search.solver import Formulation, solver
 from cascadia.planner.stability.headroom import headroom
+from cascadia.planner.stability.repeats import at_rate
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -60,7 +73,8 @@ class PlanResult:
     """The plan, what to tell the user beside it, and the search behind it for the report.
 
     `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`. `run` is on the
-    `ladder`, where there is one; `alone` is then that of the plan's own setting.
+    `ladder`, where there is one; `alone` is then that of the plan's own setting. `setting` of exits, where the plan has
+    any; the search is then of the stages as it leaves them.
     """
 
     plan: Plan
@@ -75,6 +89,7 @@ class PlanResult:
     simulator: Simulator
     ladder: FoundLadder | None = None
     alone: CascadeRun | None = None
+    setting: Setting | None = None
 
 
 def plan(
@@ -92,9 +107,53 @@ def plan(
     """
     started = clock()
     problem = affordable(problem)
+    problem = on_picked(problem) if formulation == "kairos" else problem
+    if problem.objective.goal == "rate":
+        again = partial(
+            plan,
+            formulation="columns" if formulation == "kairos" else formulation,
+            time_limit_s=time_limit_s,
+            effort=effort,
+            progress=progress,
+            clock=clock,
+        )
+        planning = asking(formulation, time_limit_s, effort, progress)
+        found = _at_largest_rate(problem, again, planning, lambda: clock() - started)
+        told = replace(found.plan, proof=replace(found.plan.proof, formulation=formulation))
+        return replace(found, plan=told)
+
+    def make(problem: Problem, routings: Routings, method: str) -> PlanResult:
+        return _planned(
+            problem,
+            routings,
+            method,
+            formulation=formulation,
+            time_limit_s=time_limit_s,
+            effort=effort,
+            progress=progress,
+            elapsed=lambda: clock() - started,
+        )
+
+    routings, method = routings_of(problem)
+    if problem.points is None:
+        return make(problem, routings, method)
+    return _with_exits(problem, routings, partial(make, method=method), progress)
+
+
+def _planned(
+    problem: Problem,
+    routings: Routings,
+    method: str,
+    *,
+    formulation: Formulation,
+    time_limit_s: float,
+    effort: Effort | None,
+    progress: Callable[[str], None],
+    elapsed: Callable[[], float],
+) -> PlanResult:
+    """Plan by one of `routings`."""
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
-    routings, method = routings_of(problem)
     search = start_search(problem, routings, threads)
 
     def solver_of(part: Search) -> Solver:
@@ -104,13 +163,21 @@ def plan(
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     progress("what others would deploy")
-    found = best_of_parts(search, solver_of, effort, progress, their_deployments(search))
+    starts = their_deployments(search)
+    if (plain := without_drafts(search)) is not None:
+        progress("without speculation")
+        undrafted = best_of_parts(plain, solver_of, effort, progress, their_deployments(plain))
+        starts += [undrafted.best.deployment] if undrafted.best is not None else []
+        progress("with speculation")
+    found = best_of_parts(search, solver_of, effort, progress, starts)
     if found.best is None:
         last_resort = _nearly_full(search, solver_of, effort, progress)
         if last_resort is None or last_resort.best is None:
             raise explain.why_none(search, found.loop, found.candidates, planning)
         found = last_resort
-    found = with_mixed(found, solver_of, effort, progress)
+    if problem.quality.left is None:
+        # Bounds of mixtures are of the table's own lattice, not of its points'.
+        found = with_mixed(found, solver_of, effort, progress)
     assert found.best is not None
     search, chosen = found.search, found.best
     if problem.objective.goal == "latency" and problem.objective.within > 0:
@@ -124,9 +191,86 @@ def plan(
         formulation=formulation,
         time_limit_s=time_limit_s,
         method=method,
-        elapsed=lambda: clock() - started,
+        elapsed=elapsed,
     )
-    return _with_gears(result, placed, progress, lambda: clock() - started)
+    result = _with_gears(result, placed, progress, elapsed)
+    own = (result.chosen.deployment.routing,) if result.ladder is None else result.ladder.routings
+    losses = node_losses(result.search, result.chosen.deployment, own)
+    return replace(result, plan=replace(result.plan, losses=losses))
+
+
+def _with_exits(
+    problem: Problem,
+    routings: Routings,
+    make: Callable[[Problem, Routings], PlanResult],
+    progress: Callable[[str], None],
+) -> PlanResult:
+    """The plan without exits, or where one with exits is better, that: nobody is worse off for there being exits.
+
+    `routings` are those without; `make` plans by the routings given.
+    """
+    best, refused = _or_refused(lambda: make(replace(problem, points=None), routings))
+    objective = problem.objective
+    least = least_quality(objective, best.plan.predicted.quality.lower if best else 0.0)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        loads = start_search(problem, routings, threads)
+        sets = list(exit_settings(loads, least))
+    for one in sets:
+        progress("exits")
+        found, _ = _or_refused(lambda one=one: make(one.problem, one.routings))  # type: ignore[misc]
+        if found is not None and (best is None or _rank(problem, found) < _rank(problem, best)):
+            best = replace(found, setting=one.setting)
+    if best is None:
+        assert refused is not None
+        raise refused
+    if best.setting is None:
+        note = (
+            "no exit was worth it: the plan without is as good" if sets else "no exits reach the bar for less"
+        )
+        return replace(best, notes=(*best.notes, note))
+    return replace(best, plan=with_exits_written(problem, best.plan, best.setting))
+
+
+def _or_refused(make: Callable[[], PlanResult]) -> tuple[PlanResult | None, Infeasible | None]:
+    try:
+        return make(), None
+    except Infeasible as why:
+        return None, why
+
+
+def _rank(problem: Problem, result: PlanResult) -> tuple[float, float]:
+    """Key that finished plans are ranked by, gears included."""
+    predicted, goal = result.plan.predicted, problem.objective.goal
+    if goal == "latency":
+        return result.fastest.latency_s, predicted.usd_per_hour
+    if goal == "cost":
+        return predicted.usd_per_hour, predicted.objective_s
+    return -predicted.quality.lower, predicted.objective_s
+
+
+def _at_largest_rate(
+    problem: Problem, make: Callable[[Problem], PlanResult], planning: Planning, elapsed: Callable[[], float]
+) -> PlanResult:
+    """The plan at the largest rate that there is one for, told as one for `problem`."""
+    with open_search(problem) as search:
+
+        def keeps(part: Search, factor: float) -> bool:
+            faster = at_rate(part.problem, factor)
+            return planning.keeps(start_search(faster, search.routings, search.threads))
+
+        each = (on_pools(search, pools) for pools in parts(problem.cluster))
+        factor = largest_factor([part for part in each if part is not None], keeps, planning.progress)
+        result = at_factor(search.problem, factor, make)
+    plan_ = replace(result.plan, objective=problem.objective, wall_s=elapsed())
+    return replace(result, plan=plan_, notes=(*result.notes, _as_fast(problem, plan_)))
+
+
+def _as_fast(problem: Problem, plan_: Plan) -> str:
+    """How fast the trace was played."""
+    rate, bound = plan_.predicted.rate_rps, plan_.proof.rate_bound_rps
+    most = f"; by these thresholds nothing within the pools and budget carries {bound:.3g}" if bound else ""
+    times = rate / problem.workload.rate_rps
+    return f"{rate:.3g} requests/s, {times:.3g} times the trace's rate, is the largest found{most}"
 
 
 def _nearly_full(
@@ -145,7 +289,11 @@ def _nearly_full(
 
 @contextmanager
 def open_search(problem: Problem) -> Iterator[Search]:
-    """A search of `problem` for callers that go their own way through it (`compare`)."""
+    """A search of `problem` for callers that go their own way through it (`compare`).
+
+    The goal `rate` stands for the cheapest plan of the rate at hand there.
+    """
+    problem = for_a_rate(problem) if problem.objective.goal == "rate" else problem
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         search = start_search(problem, routings_of(problem)[0], threads)
         if (why := explain.quality_out_of_reach(search, asking())) is not None:
@@ -245,6 +393,7 @@ def _finish(
         Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
     )
     proof = _proof(proving.result(), formulation, _slowest_stage_s(run, problem), len(found.candidates))
+    proof = replace(proof, rate_bound_rps=rate_bound_rps(search, routing))
     quality = QualityPrediction(
         mean=float(search.routings.mean[routing]),
         lower=float(search.routings.lower[routing]),
@@ -296,6 +445,7 @@ def _finish(
         *problem.notes,
         *_notes(problem, plan_),
         *break_even_notes(search),
+        *dominance_note(search, routing),
         *_spared(problem, best, found.best or best),
     )
     return PlanResult(
@@ -400,9 +550,15 @@ def _rent(plan_: Plan) -> list[str]:
     if budget_usd is None:
         return []
     rented = [(pool, pool.rented) for pool in plan_.cluster.pools if pool.rented]
-    said = " and ".join(f"{n} node{'s' if n > 1 else ''} of {pool.name}" for pool, n in rented)
-    price_usd = sum(n * pool.usd_per_node_hour for pool, n in rented)
-    return [f"to be rented: {said}, ${price_usd:,.2f}/h with each node whole, within ${budget_usd:,.2f}/h"]
+    said = " and ".join(_units(pool, n) for pool, n in rented)
+    price_usd = sum(n * pool.usd_per_unit_hour for pool, n in rented)
+    whole = " with each node whole" if any(pool.rent == "node" for pool, _ in rented) else ""
+    return [f"to be rented: {said}, ${price_usd:,.2f}/h{whole}, within ${budget_usd:,.2f}/h"]
+
+
+def _units(pool: Pool, rented: int) -> str:
+    unit = "GPU" if pool.rent == "gpu" else "node"
+    return f"{rented} {unit}{'s' if rented > 1 else ''} of {pool.name}{' (spot)' if pool.on_spot else ''}"
 
 
 def _notes(problem: Problem, plan_: Plan) -> list[str]:

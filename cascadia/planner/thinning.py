@@ -21,6 +21,8 @@ from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.search.context import decisions
+from cascadia.planner.search.exit_settings import under
+from cascadia.planner.stability.repeats import at_rate
 
 REQUESTS = 30_000
 """So many requests are searched with unless more are asked for."""
@@ -75,6 +77,10 @@ def thinned(problem: Problem, requests: int) -> Problem:
 
 def on_all(problem: Problem, result: PlanResult) -> tuple[float, tuple[float, ...]]:
     """The objective's quantile, in seconds, of the plan on every request of `problem`, and of each level."""
+    if result.setting is not None:
+        problem = under(problem, result.setting)
+    if problem.objective.goal == "rate":
+        problem = at_rate(problem, result.plan.predicted.rate_rps / problem.workload.rate_rps)
     simulator = Simulator.of(problem)
     deployment = result.chosen.deployment
     ladder = Ladder(()) if result.ladder is None else result.ladder.ladder

@@ -4,7 +4,7 @@ A pass never waits for the controller. What stayed to the end is put on a queue;
 thresholds take the place of the old ones at once. Whether an input stays is drawn before it is looked at.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
 from random import Random
@@ -14,18 +14,21 @@ from typing import Any
 import numpy as np
 
 from cascadia.exits.controller import Controller
-from cascadia.exits.readings import Bools, Floats, Readings, losses
+from cascadia.exits.readings import Bools, Floats, Ints, Readings, losses
+from cascadia.exits.snapshot import SAVED_EVERY, Snapshot, snapshot
 from cascadia.ramps.passes import Passed, Passes, Release
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Counts since the start: inputs `taken` at each ramp, and at none; `shadowed`, and those of them that
-    `disagreed` at their exit. The certificate as it stands: the setting in force, counted from 0, of so many
+    """Counts since the start: inputs `taken` at each ramp, and at none; seconds that their answers came sooner, all
+    together, by the model's profile (`saved_s`, ramps paid); `shadowed`, and those of them that `disagreed` at their
+    exit. The certificate as it stands: the setting in force, counted from 0, of so many
     `settings` (-1: none), the inputs it rests on, and how often settings were `withdrawn`.
     """
 
     taken: tuple[int, ...]
+    saved_s: float
     shadowed: int
     disagreed: int
     certified: int
@@ -35,10 +38,24 @@ class State:
 
 
 class Live:
-    """One model's exits. `shadow` (0-1): the share of inputs that run to the end, 1 saves time only. Thread-safe."""
+    """One model's exits. `shadow` (0-1): the share of inputs that run to the end, 1 saves time only. Thread-safe.
 
-    def __init__(self, passes: Passes, controller: Controller, shadow: float, rng: Random) -> None:
+    `profiles`: how much sooner an answer is (ramps + 1) that leaves at each ramp and at none, by size of the batch, in
+    rising order. `save` is given what to resume from.
+    """
+
+    def __init__(
+        self,
+        passes: Passes,
+        controller: Controller,
+        shadow: float,
+        rng: Random,
+        *,
+        profiles: Sequence[tuple[int, Floats]] = (),
+        save: Callable[[Snapshot], object] = lambda _: None,
+    ) -> None:
         self._passes, self._controller, self._shadow, self._rng = passes, controller, shadow, rng
+        self._profiles, self._save, self._saved_s = profiles, save, 0.0
         self._thresholds: Floats = controller.thresholds
         self._queue: SimpleQueue[Readings | None] = SimpleQueue()
         self._lock = Lock()
@@ -60,6 +77,7 @@ class Live:
         with self._lock:
             for at in passed.exit_at.tolist():
                 self._taken[at] += 1
+            self._saved_s += self._sooner_s(passed.exit_at)
             self._shadowed += len(passed.fed_back)
             self._disagreed += int(losses(passed.fed_back, passed.exit_at[stays]).sum())
         if len(passed.fed_back):
@@ -75,6 +93,7 @@ class Live:
         controller = self._controller
         return State(
             taken=tuple(self._taken),
+            saved_s=self._saved_s,
             shadowed=self._shadowed,
             disagreed=self._disagreed,
             certified=controller.certified,
@@ -88,8 +107,21 @@ class Live:
         self._queue.put(None)
         self._thread.join()
 
+    def _sooner_s(self, exit_at: Ints) -> float:
+        """Seconds by the profile of the batch size nearest above this one's, else the largest."""
+        known = [sooner for size, sooner in self._profiles if size >= len(exit_at)]
+        known += [sooner for _, sooner in self._profiles[-1:]]
+        return float(known[0][exit_at].sum()) if known else 0.0
+
     def _follow(self) -> None:
+        since = 0
         while (some := self._queue.get()) is not None:
             for labels, doubts, final in zip(some.labels, some.doubts, some.final.tolist(), strict=True):
-                if self._controller.feed(labels, doubts, final) is not None:
+                changed = self._controller.feed(labels, doubts, final) is not None
+                since += 1
+                if changed:
                     self._thresholds = self._controller.thresholds
+                if changed or since == SAVED_EVERY:
+                    self._save(snapshot(self._controller))
+                    since = 0
+        self._save(snapshot(self._controller))

@@ -74,7 +74,8 @@ class Passes:
         chances: Vectors | None = None
         for at in range(ramps):
             names = [self.tensors[at], CHANCES, LABEL, DOUBT]
-            hidden, guessed, label, doubt = self._run(at, names, state)
+            hidden, *read = self._run(at, names, state)
+            guessed, label, doubt = read[0][:, 0], read[1][:, 0, 0], read[2][:, 0, 0]
             rows = state.rows
             labels[rows, at], doubts[rows, at] = label, doubt
             if chances is None:
@@ -117,7 +118,7 @@ class _State:
     longest: int | None = None
 
     def smaller(self, goes_on: Bools, mask: str | None, passed: str | None) -> "_State":
-        """Only those that go on, without what the segment that was `passed` began with."""
+        """Inputs that go on, without what the segment that was `passed` began with."""
         given = {name: part for name, part in self.given.items() if name != passed}
         if goes_on.all():
             return _State(given, self.rows, self.longest)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 LABEL, DOUBT, CHANCES = "ramp label", "ramp doubt", "ramp chances"
-"""Of a ramp: (inputs) its label, (inputs) its doubt, (inputs, classes) its probabilities."""
+"""Of a ramp: its label and its doubt (inputs, 1, 1), its probabilities (inputs, 1, classes)."""
 _MASKS = ("there", "attention_mask")
 """Inputs (inputs, tokens) that say where a token is."""
 
@@ -115,33 +115,31 @@ def _readings(model: "ModelProto", ramp: Ramp) -> tuple[list["NodeProto"], list[
     make = helper.make_node
     return [
         *nodes,
-        make("Gemm", ["ramp seen", "ramp weight", "ramp bias"], ["ramp logits"]),
+        make("MatMul", ["ramp seen", "ramp weight"], ["ramp product"]),
+        make("Add", ["ramp product", "ramp bias"], ["ramp logits"]),
         make("Softmax", ["ramp logits"], [CHANCES], axis=-1),
-        make("TopK", [CHANCES, "ramp first"], ["ramp most", "ramp at"], axis=-1),
-        make("Squeeze", ["ramp at", "ramp first"], [LABEL]),
-        make("Squeeze", ["ramp most", "ramp first"], ["ramp largest"]),
-        make("Sub", ["ramp one", "ramp largest"], [DOUBT]),
+        make("TopK", [CHANCES, "ramp first"], ["ramp most", LABEL], axis=-1),
+        make("Sub", ["ramp one", "ramp most"], [DOUBT]),
     ], constants
 
 
 def _pooled(model: "ModelProto", tensor: str, into: str) -> tuple[list["NodeProto"], list["TensorProto"]]:
-    """The mean over the tokens that are there; the first token's vector where nothing says which are (BERT's
-    pooler).
+    """The mean over the tokens that are there (inputs, 1, size); the first token's vector where nothing says which are
+    (BERT's pooler). A product with the mask is half the time of a masked sum.
     """
     from onnx import TensorProto, helper
 
     make = helper.make_node
     mask = mask_of(model)
     if mask is None:
-        first = _constant(f"{into} first", np.int64(0))
+        first = _constant(f"{into} first", np.array([0]))
         return [make("Gather", [tensor, first.name], [into], axis=1)], [first]
     axis, last = _constant(f"{into} tokens", np.array([1])), _constant(f"{into} last", np.array([2]))
     return [
         make("Cast", [mask], [f"{into} mask"], to=TensorProto.FLOAT),
-        make("Unsqueeze", [f"{into} mask", last.name], [f"{into} there"]),
-        make("Mul", [tensor, f"{into} there"], [f"{into} counted"]),
-        make("ReduceSum", [f"{into} counted", axis.name], [f"{into} sum"], keepdims=0),
-        make("ReduceSum", [f"{into} mask", axis.name], [f"{into} count"], keepdims=1),
+        make("Unsqueeze", [f"{into} mask", axis.name], [f"{into} there"]),
+        make("ReduceSum", [f"{into} there", last.name], [f"{into} count"], keepdims=1),
+        make("MatMul", [f"{into} there", tensor], [f"{into} sum"]),
         make("Div", [f"{into} sum", f"{into} count"], [into]),
     ], [axis, last]
 

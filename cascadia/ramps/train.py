@@ -36,7 +36,7 @@ STEPS_MAX = 300
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Seen:
-    """What ramps look at: `pooled` (cuts; inputs, size), and the model's own `chances` (inputs, classes)."""
+    """Vectors that ramps look at: `pooled` (cuts; inputs, size), and the model's own `chances` (inputs, classes)."""
 
     pooled: tuple[Vectors, ...]
     chances: Vectors
@@ -63,7 +63,7 @@ def look(model: "ModelProto", places: Sequence[Cut], batches: Iterable[Batch], t
     except (Fail, InvalidArgument, RuntimeException) as error:
         raise CannotRun(str(error).splitlines()[0]) from None
     chances, *found = (np.concatenate(part).astype(np.float32) for part in zip(*rows, strict=True))
-    return Seen(tuple(found), chances)
+    return Seen(tuple(each[:, 0] for each in found), chances)
 
 
 def fit(places: Sequence[Cut], seen: Seen, threads: int = 1) -> tuple[Ramp, ...]:
@@ -98,7 +98,7 @@ _NEVER = -1e4
 
 
 def readings(ramps: Sequence[Ramp], seen: Seen) -> Readings:
-    """What all ramps say of the inputs."""
+    """Readings of all ramps on the inputs."""
     chances = [ramp.chances(pooled) for ramp, pooled in zip(ramps, seen.pooled, strict=True)]
     return Readings(
         np.stack([each.argmax(axis=1) for each in chances], axis=1).astype(np.int64),

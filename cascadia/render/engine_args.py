@@ -4,6 +4,7 @@ Each flag is `--name=value`, so that a value that starts with a dash stays a val
 the value, whatever it starts with. docs/reference/engines.md lists the flags and how they were checked.
 """
 
+import json
 from dataclasses import KW_ONLY, dataclass
 
 from cascadia.domain.errors import BadInput
@@ -14,6 +15,9 @@ from cascadia_sim.hardware.gpu import Gpu
 from cascadia_sim.iteration.engine_config import EngineConfig
 
 _DEFAULT = EngineConfig()
+
+Drafts = tuple[tuple[int, int, int], ...]
+"""(from, to, tokens): so many are drafted for each sequence while so many decode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +32,9 @@ class Ranks:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it."""
+    """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it; `drafts`: a
+    group's in the plan.
+    """
 
     engine: str
     model: str
@@ -43,6 +49,7 @@ class Launch:
     port: int
     drain_s: int
     ranks: Ranks | None = None
+    drafts: Drafts = ()
 
 
 def command(launch: Launch) -> tuple[str, ...]:
@@ -104,6 +111,7 @@ def _vllm(launch: Launch) -> tuple[str, ...]:
         flags.append("--no-enable-prefix-caching")
     if _quantise_on_loading(launch):
         flags.append("--quantization=fp8_per_tensor")
+    flags += _vllm_drafts(config, launch.drafts)
     flags.append(f"--shutdown-timeout={launch.drain_s}")
     if ranks is not None:
         flags += [
@@ -152,6 +160,7 @@ def _sglang(launch: Launch) -> tuple[str, ...]:
         flags.append(f"--ep-size={launch.tp}")
     if _quantise_on_loading(launch):
         flags.append("--quantization=fp8")
+    flags += _sglang_drafts(config, launch.drafts)
     if ranks is not None:
         flags += [
             f"--nnodes={ranks.count}",
@@ -218,6 +227,37 @@ def _llama_cpp(launch: Launch) -> tuple[str, ...]:
     )
 
 
+def _vllm_drafts(config: EngineConfig, drafts: Drafts) -> list[str]:
+    """One flag with a JSON object, and in it the schedule where their number changes with the sequences'."""
+    speculation = config.speculation
+    if speculation is None or not drafts:
+        return []
+    told: dict[str, object] = {
+        "method": speculation.method,
+        "num_speculative_tokens": max(tokens for _, _, tokens in drafts),
+    }
+    if speculation.model is not None:
+        told["model"] = speculation.model
+    if config.drafts_by_batch and len(drafts) > 1:
+        told["num_speculative_tokens_per_batch_size"] = [list(part) for part in drafts]
+    return [f"--speculative-config={json.dumps(told, separators=(',', ':'))}"]
+
+
+def _sglang_drafts(config: EngineConfig, drafts: Drafts) -> list[str]:
+    """A chain of drafts; SGLang counts the token that the model itself adds among its draft tokens."""
+    speculation = config.speculation
+    if speculation is None or not drafts:
+        return []
+    tokens = max(tokens for _, _, tokens in drafts)
+    flags = [f"--speculative-algorithm={_SGLANG_ALGORITHMS[speculation.method]}"]
+    if speculation.model is not None:
+        flags.append(f"--speculative-draft-model-path={speculation.model}")
+    if speculation.method != "ngram":
+        flags += [f"--speculative-num-steps={tokens}", "--speculative-eagle-topk=1"]
+    return [*flags, f"--speculative-num-draft-tokens={tokens + 1}"]
+
+
+_SGLANG_ALGORITHMS = {"ngram": "NGRAM", "draft_model": "STANDALONE", "eagle3": "EAGLE3", "mtp": "NEXTN"}
 _VLLM_KV = {"bf16": "bfloat16"}
 _SGLANG_KV = {"fp8": "fp8_e4m3"}
 

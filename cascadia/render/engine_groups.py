@@ -1,15 +1,15 @@
 """A plan as groups of equal engine replicas, placed on nodes: what every target is written from."""
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import Literal
+from typing import Any, Literal
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
-from cascadia.render.engine_args import Launch
+from cascadia.render.engine_args import Drafts, Launch
 from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
 from cascadia.render.names import check_name, labels
 from cascadia.render.placement import Demand, Replica, place
@@ -55,6 +55,9 @@ class EngineGroup:
     share: float
     drain_s: int
     replicas: tuple[Replica, ...]
+    drafts: Drafts = ()
+    learns: Mapping[str, Any] = field(default_factory=dict)
+    """What a router's file says of each replica to a balancing that learns."""
 
     @property
     def service(self) -> str:
@@ -91,6 +94,7 @@ class EngineGroup:
             host=host,
             port=port,
             drain_s=self.drain_s,
+            drafts=self.drafts,
         )
 
 
@@ -142,6 +146,8 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
             share=w.group.share,
             drain_s=w.drain_s,
             replicas=placed[i],
+            drafts=w.group.drafts,
+            learns=w.group.learns,
         )
         for i, w in enumerate(wanted)
     )

@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.external import External
 from cascadia.domain.plan import Plan
-from cascadia.domain.prices import USD_PER_MILLION, token_costs
+from cascadia.domain.prices import USD_PER_MILLION, price_document, token_costs
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia.render.engine_groups import JUDGE, EngineGroup
 from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
@@ -22,12 +23,23 @@ def helm_values_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
 
 def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
     """Values that the chart does not know by itself. Only deployed stages; the last has no threshold."""
-    if (away := next((stage.name for stage in plan.stages if stage.external is not None), None)) is not None:
-        what = "is somebody else's API, which the chart does not know"
-        raise BadInput(f"stage {away}", what, "run it by `cascadia serve` or `cascadia up`")
     threshold = dict(zip((stage.name for stage in plan.stages), plan.thresholds, strict=False))
     length = {stage.name: stage.max_model_len for stage in plan.stages}
     stages = list(_by_unit(groups, "stage"))
+    last = next((stage.name for stage in reversed(plan.stages) if stage.deployed), None)
+    elsewhere = [
+        {
+            "servedModelName": stage.name,
+            "model": stage.model,
+            "threshold": 0 if stage.name == last else threshold[stage.name],
+            **_skips(plan, stage.name),
+            "maxModelLen": stage.max_model_len,
+            **_api(stage.name, stage.external),
+            "routing": _routing(plan, stage.name),
+        }
+        for stage in plan.stages
+        if stage.external is not None
+    ]
     costs = token_costs(plan)
     return {
         "plan": {"digest": plan.digest, "version": plan.version, "seed": plan.seed},
@@ -40,9 +52,9 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
         },
         "stages": [
             {
-                **_unit(members),
+                **_unit(plan, members),
                 # The last accepts always: what a stage that is not deployed would ask is asked by none.
-                "threshold": threshold.get(members[0].served_name, 0.0) if members is not stages[-1] else 0,
+                "threshold": 0 if members[0].served_name == last else threshold[members[0].served_name],
                 **_skips(plan, members[0].served_name),
                 **({"cost": costs.by_stage[members[0].served_name]} if costs else {}),
                 "maxModelLen": length[members[0].served_name],
@@ -50,7 +62,24 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             }
             for members in stages
         ],
+        **({"externalStages": elsewhere} if elsewhere else {}),
         "judge": _judge(plan, groups, needed=plan.judges),
+    }
+
+
+def _routing(plan: Plan, stage: str) -> dict[str, Any]:
+    return {**plan.stage_document(stage), **price_document(plan, stage)}
+
+
+def _api(stage: str, api: External) -> dict[str, Any]:
+    """Address and limit of somebody else's API, and the name of its key. Raises `BadInput` without an address."""
+    if api.base_url is None:
+        what = "is somebody else's API, and nothing says where"
+        raise BadInput(f"stage {stage}", what, "write base_url into the spec, and plan anew")
+    return {
+        "url": api.base_url,
+        "apiKeyEnv": api.api_key_env or "",
+        "requestsPerMinute": api.requests_per_minute or 0,
     }
 
 
@@ -59,22 +88,22 @@ def _skips(plan: Plan, stage: str) -> dict[str, float]:
     return {} if least is None else {"skipBelow": least}
 
 
-def _routing(plan: Plan, name: str) -> dict[str, object]:
-    """What the router is told of the stage beside what the chart knows."""
-    (limit,) = (stage.max_tokens for stage in plan.stages if stage.name == name)
-    return {**plan.balancing_document(name), **({} if limit is None else {"max_tokens": limit})}
-
-
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:
     """Values of the judge; its kind is `none` where no answer waits for a verdict."""
     judge = plan.judge
     members = next(_by_unit(groups, "judge"), None)
     if members is not None:
-        return {"kind": judge.kind, "placement": judge.placement, **_unit(members)}
+        return {"kind": judge.kind, "placement": judge.placement, **_unit(plan, members)}
     found: dict[str, Any] = {"kind": judge.kind if needed else "none", "placement": judge.placement}
     if found["kind"] == "llm":
         # One elsewhere is asked for by its model's own name.
         found["servedModelName"] = judge.model or JUDGE
+    if found["kind"] == "probe":
+        raise BadInput(
+            "plan: judge",
+            "is of kind probe, and the chart starts no probes",
+            "start engines and probes yourself, and `cascadia serve PLAN --endpoint STAGE=URL`",
+        )
     return found
 
 
@@ -84,7 +113,7 @@ def _by_unit(groups: Sequence[EngineGroup], role: str) -> Iterator[list[EngineGr
         yield [group for group in groups if group.stem == stem and group.role == role]
 
 
-def _unit(members: Sequence[EngineGroup]) -> dict[str, Any]:
+def _unit(plan: Plan, members: Sequence[EngineGroup]) -> dict[str, Any]:
     first = members[0]
     if first.engine == LLAMA_CPP:
         raise BadInput(
@@ -98,8 +127,7 @@ def _unit(members: Sequence[EngineGroup]) -> dict[str, Any]:
         "model": first.model,
         "engine": first.engine,
         "engineVersion": VERSION[first.engine],
-        # An engine's own batch and as many in its queue, so that it never waits for the router.
-        "maxConcurrency": 2 * first.config.max_num_seqs,
+        "maxConcurrency": plan.places(first.served_name, first.config.max_num_seqs),
         "drainSeconds": first.drain_s,
         "modelsVolume": is_path(first.loads),
         "groups": [_group(group, _share(group, members)) for group in members],
@@ -134,6 +162,8 @@ def _group(group: EngineGroup, share: float) -> dict[str, Any]:
         "command": list(command(launch)),
         "args": list(arguments(serving)),
     }
+    if group.learns:
+        found["learns"] = dict(group.learns)
     if several:
         found["workerArgs"] = list(arguments(_ranked(group, launch, "$(LWS_WORKER_INDEX)")))
     return found

@@ -2,6 +2,7 @@
 
 from cascadia.domain.plan import Deployed, Plan
 from cascadia.render.models import is_path, is_quantised, mounted_weights, weights
+from cascadia.render.one_pass import in_one_pass
 from cascadia_sim.iteration.engine_config import TRTLLM
 
 FROM_CHECKPOINT = ("awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts")
@@ -11,6 +12,8 @@ FROM_CHECKPOINT = ("awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nv
 def notes(plan: Plan) -> tuple[str, ...]:
     """One line each, in the plan's order."""
     units: list[tuple[str, Deployed]] = [(f"stage {s.name}", s) for s in plan.stages]
+    if in_one_pass(plan):
+        return ()
     found = []
     for name, unit in [*units, ("judge", plan.judge)]:
         if unit.gpus and unit.model:

@@ -14,12 +14,14 @@ from cascadia.report.charts import (
     line_chart,
     scatter,
 )
-from cascadia.report.charts.scale import Format, Range, plain
+from cascadia.report.charts.scale import Format, Range, flattened, plain
 from cascadia.report.charts.svg import Colour, Floats
 from cascadia.report.data import FrontierPoint, KneePoint, ReportData
-from cascadia.report.names import printable
+from cascadia.report.names import devices, printable
 from cascadia.report.numbers import lower_bound, percent, quality, rate, score, seconds, usd
 from cascadia.report.pictures import colour_of
+
+LOG_SCALE = ", log scale"
 
 
 def frontier(plan: Plan, points: Sequence[FrontierPoint]) -> tuple[str, ...]:
@@ -74,12 +76,14 @@ def _quality_against(
         for p, at in zip(points, x, strict=True)
         if p.chosen or p.baseline or p.label
     ]
+    log = flattened([x])
     return scatter(
         [at for at, _ in ours],
         [quality for _, quality in ours],
         title=title,
-        x_label=x_label,
+        x_label=x_label + LOG_SCALE * log,
         y_label="quality (lower bound)",
+        log_x=log,
         frontier=True,
         colour="grey",
         points=marks,
@@ -124,8 +128,8 @@ def attainment(data: ReportData) -> tuple[str, ...]:
     ]
     colours: list[Colour] = ["ink" if c.chosen else taken + i - 1 for i, c in enumerate(curves)]
     met = sorted(
-        (c.scale_at_95, name, "grey" if low else colour)
-        for c, name, colour, low in zip(curves, names, colours, below, strict=True)
+        (low, c.scale_at_95, printable(c.name), "grey" if low else colour)
+        for c, colour, low in zip(curves, colours, below, strict=True)
         if c.scale_at_95 is not None
     )
     lines = line_chart(
@@ -136,7 +140,9 @@ def attainment(data: ReportData) -> tuple[str, ...]:
         title="Requests done within the SLO",
         x_label="SLO scale",
         y_label="share of requests",
-        x_range=_up_to([c.scale for c in curves], met[-1][0] * 1.25 if met else np.inf),
+        x_range=_up_to(
+            [c.scale for c in curves], max(scale for _, scale, _, _ in met) * 1.25 if met else np.inf
+        ),
         y_range=(0.0, 1.0),
         y_format=percent,
         h_lines=((0.95, "95 %"),),
@@ -144,12 +150,13 @@ def attainment(data: ReportData) -> tuple[str, ...]:
     if not met:
         return (lines,)
     bars = bar_chart(
-        [name for _, name, _ in met],
-        [Bars("scale", [scale for scale, _, _ in met], colours=tuple(colour for _, _, colour in met))],
+        [name for _, _, name, _ in met],
+        [Bars("scale", [scale for _, scale, _, _ in met], colours=tuple(colour for *_, colour in met))],
         title="Least SLO scale that 95 % meet",
         y_label="smaller is better",
         horizontal=True,
         v_format=lambda value: f"{value:.2f}",
+        apart=(sum(low for low, *_ in met), "below the quality asked for: no rivals"),
     )
     return lines, bars
 
@@ -168,6 +175,7 @@ def rate_sensitivity(data: ReportData) -> str:
     planned = data.plan.predicted.rate_rps
     rates = change.multiplier * planned
     unstable = rates[~np.isfinite(change.p95_s)]
+    log = flattened([change.p50_s, change.p95_s, change.p99_s])
     lost = ((float(unstable.min()), "no longer keeps up"),) if len(unstable) else ()
     return line_chart(
         [
@@ -177,7 +185,8 @@ def rate_sensitivity(data: ReportData) -> str:
         ],
         title="This plan at other rates",
         x_label="requests/s",
-        y_label="end-to-end latency, seconds",
+        y_label="end-to-end latency, seconds" + LOG_SCALE * log,
+        log_y=log,
         markers=True,
         x_range=(float(rates.min()), float(rates.max())),
         v_lines=((planned, f"planned: {rate(planned)}"), *lost),
@@ -194,11 +203,13 @@ def quality_sensitivity(data: ReportData) -> tuple[str, ...]:
     name = words.quantile_name(data.plan)
     bars = [score(step.quality_min) for step in steps]
     chosen = data.plan.objective.quality_min
+    log = flattened([[s.latency_s for s in steps]])
     latency = line_chart(
         [Series("latency", [s.quality_min for s in steps], [s.latency_s for s in steps], "ink")],
         title="Latency at other qualities",
         x_label="quality asked for",
-        y_label=f"{name} of the best plan, seconds",
+        y_label=f"{name} of the best plan, seconds" + LOG_SCALE * log,
+        log_y=log,
         markers=True,
         v_lines=((chosen, "this plan"),) if chosen else (),
     )
@@ -209,8 +220,8 @@ def quality_sensitivity(data: ReportData) -> tuple[str, ...]:
             Bars(printable(stage), [step.gpus.get(stage, 0) for step in steps], colour_of(data.plan, stage))
             for stage in stages
         ],
-        title="GPUs at other qualities",
-        y_label="GPUs",
+        title=f"{devices(data.plan.cluster.pools)} at other qualities",
+        y_label=devices(data.plan.cluster.pools),
         x_label="quality asked for",
         stacked=True,
         v_format=plain,

@@ -87,11 +87,15 @@ class QualityStep:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class QueueLength:
-    """Requests `waiting` (k) in a stage at `time_s` (k), over all its replicas."""
+    """Requests `waiting` (k) in a stage, over all its replicas: means over windows about `time_s` (k); most at once,
+    `peak` at `peak_s`.
+    """
 
     name: str
     time_s: Floats
     waiting: Floats
+    peak: int
+    peak_s: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -122,12 +126,31 @@ class Swing:
     alone: LoadOverTime | None
 
 
+@dataclass(frozen=True, slots=True)
+class Worth:
+    """Requests a dollar at a stage on a pool: of all, and by quarter, smallest first."""
+
+    stage: str
+    pool: str
+    requests_per_usd: float
+    by_size: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Renting:
+    """`costs`: the least an hour (second) that carries a rate (first)."""
+
+    worths: tuple[Worth, ...]
+    costs: tuple[tuple[float, float], ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportData:
     """`gpu_names` give a catalogue name its readable form ("h100-sxm": "H100"); absent ones are derived.
 
     `spec_name` is the file's name without its folder; `date` is ISO 8601; `slo_base_s` is what SLO scale 1
-    means. `command` makes the plan again; where empty it is put together from spec and seed.
+    means. `tokens_per_request` are a prompt's and those of the answer that its client gets, on average. `command` makes
+    the plan again; where empty it is put together from spec and seed.
     """
 
     plan: Plan
@@ -146,6 +169,8 @@ class ReportData:
     rate_sensitivity: RateSensitivity | None = None
     quality_sensitivity: tuple[QualityStep, ...] = ()
     swing: Swing | None = None
+    renting: Renting | None = None
+    tokens_per_request: float | None = None
 
     def misses_bar(self, name: str) -> bool:
         """Tells whether the baseline `name` is known to stay below the quality that was asked for."""

@@ -84,18 +84,16 @@ def rate_sensitivity(data: ReportData) -> str:
 
 def queues(data: ReportData) -> str:
     """The longest queue, and when."""
-    peaks = [(float(q.waiting.max()), q) for q in data.queues if len(q.waiting)]
-    if not peaks or max(peak for peak, _ in peaks) < 1:
+    queue = max(data.queues, key=lambda q: q.peak, default=None)
+    if queue is None or queue.peak < 1:
         return "On the planning trace no request ever waits in a queue."
-    peak, queue = max(peaks, key=lambda entry: entry[0])
-    at_s = float(queue.time_s[int(np.argmax(queue.waiting))])
-    at = f"{figures(at_s / 60, 2)} min" if at_s > 180 else seconds(at_s)
+    at = f"{figures(queue.peak_s / 60, 2)} min" if queue.peak_s > 180 else seconds(queue.peak_s)
     where = f"in {printable(queue.name)}, {at} after the start"
-    return f"On the planning trace the longest queue holds {plural(round(peak), 'request')}, {where}."
+    return f"On the planning trace the longest queue holds {plural(queue.peak, 'request')}, {where}."
 
 
 def swing(told: Swing) -> str:
-    """How late the trace's requests are on gears, and with the single setting."""
+    """Sentence on how late the trace's requests are on gears, and with the single setting."""
     changed = "once" if told.switches == 1 else f"{told.switches:,} times"
     on, alone = told.on_gears, told.alone
     beside = (

@@ -11,7 +11,7 @@ from itertools import groupby
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.report.charts.svg import Colour, chart, colour_class, group, rect, text, text_width
-from cascadia.report.names import gpu_label, printable, shape
+from cascadia.report.names import device, gpu_label, printable, shape
 from cascadia.report.numbers import plural
 
 WIDTH = 900.0
@@ -50,7 +50,9 @@ def gpu_map(plan: Plan, names: Mapping[str, str]) -> str:
         parts.append(text(0, y + 12, f"{printable(pool.name)}: {total}, {used:,} of {pool.gpus:,} in use"))
         y = _draw_pool(parts, pool, nodes, y + 24)
     y = _legend(parts, plan, y + 4)
-    what = "; ".join(f"{s.name}: {plural(s.gpus, 'GPU')}" for s in plan.stages if s.deployed)
+    what = "; ".join(
+        f"{s.name}: {plural(s.gpus, device(plan.cluster.pools))}" for s in plan.stages if s.deployed
+    )
     return chart(WIDTH, y, f"GPUs by stage. {what}", parts)
 
 
@@ -104,6 +106,7 @@ def _blocks(plan: Plan, pool: Pool) -> Iterable[Block]:
 
 
 def _draw_pool(parts: list[str], pool: Pool, nodes: Sequence[Node], y: float) -> float:
+    one = device([pool])
     runs = [(nodes[i], i, 1) for i in range(len(nodes))]
     if len(nodes) > MOST_NODES:
         runs = []
@@ -120,19 +123,19 @@ def _draw_pool(parts: list[str], pool: Pool, nodes: Sequence[Node], y: float) ->
         parts.append(rect(x, top + 15, wide, cell + 10, "case", rx=6))
         at = x + 5
         for block in node:
-            parts.append(_draw_block(block, at, top + 20, cell, alike=count > 1))
+            parts.append(_draw_block(block, at, top + 20, cell, one=one, alike=count > 1))
             at += block.gpus * cell
         for _ in range(pool.gpus_per_node - sum(block.gpus for block in node)):
-            parts.append(rect(at + 1.5, top + 21.5, cell - 3, cell - 3, "idle", "a free GPU", rx=3))
+            parts.append(rect(at + 1.5, top + 21.5, cell - 3, cell - 3, "idle", f"a free {one}", rx=3))
             at += cell
     return y + -(-len(runs) // columns) * (cell + 34) + 8
 
 
-def _draw_block(block: Block, x: float, y: float, cell: float, *, alike: bool) -> str:
+def _draw_block(block: Block, x: float, y: float, cell: float, *, one: str, alike: bool) -> str:
     """Numbered by replica; where it stands for its like on other nodes, named by its shape instead."""
     wide = block.gpus * cell - 2
     rank = f", pipeline rank {block.rank} of {block.ranks}" if block.ranks > 1 else ""
-    tip = f"{block.owner}, replica {block.replica} ({block.shape}){rank}: {plural(block.gpus, 'GPU')} here"
+    tip = f"{block.owner}, replica {block.replica} ({block.shape}){rank}: {plural(block.gpus, one)} here"
     label = f"{block.replica}.{block.rank}" if block.ranks > 1 else str(block.replica)
     label = block.shape if alike else label
     taken = text_width(label, bold=True)
@@ -157,7 +160,7 @@ def _legend(parts: list[str], plan: Plan, y: float) -> float:
     if plan.judge.gpus:
         entries.append(("judge", "grey", plan.judge.gpus))
     for name, colour, gpus in entries:
-        words = f"{printable(name)}, {plural(gpus, 'GPU')}"
+        words = f"{printable(name)}, {plural(gpus, device(plan.cluster.pools))}"
         if x and x + text_width(words) + 40 > WIDTH:
             x, y = 0.0, y + 18
         parts.append(

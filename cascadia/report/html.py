@@ -6,17 +6,18 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cascadia.report import comparisons, findings, pictures, tables, words
+from cascadia.report import comparisons, findings, pictures, renting, tables, words
 from cascadia.report.charts import CHART_CSS
 from cascadia.report.data import ReportData
 from cascadia.report.gpu_map import gpu_map
-from cascadia.report.names import printable
+from cascadia.report.names import device, devices, printable
 from cascadia.report.numbers import figures, lower_bound, percent, plural, quality, seconds, usd
 from cascadia.report.page import PAGE_CSS
 from cascadia.report.tables import Table
 
 if TYPE_CHECKING:
     from jinja2 import Template
+    from markupsafe import Markup
 
 _BEFORE_UNIT = re.compile(r"(?<=[\d∞]) (?=(?:s|ms|min|%|GPUs?|[A-Z]\w+ GPUs?|of \d)(?!\w))")
 TEMPLATES = Path(__file__).parent / "templates"
@@ -56,7 +57,7 @@ def render_report(data: ReportData) -> str:
             words.gates(plan),
             words.quality(plan),
             words.latency(plan),
-            words.cost(plan, data.gpu_names),
+            words.cost(plan, data.gpu_names, data.tokens_per_request),
         ),
         tiles=tiles(data),
         notes=tuple(printable(note) for note in data.notes),
@@ -70,11 +71,13 @@ def tiles(data: ReportData) -> tuple[Tile, ...]:
     plan, predicted = data.plan, data.plan.predicted
     q, name = predicted.quality, words.quantile_name(plan)
     free = plan.cluster.gpus - plan.gpus
+    left = f"{free:,} of {plan.cluster.gpus:,} free" if free else "all in use"
+    prices = words.other_prices(plan, data.tokens_per_request)
     return (
         Tile(f"Quality, {percent(q.confidence)} sure", f"≥ {lower_bound(q.lower)}", f"mean {quality(q.mean)} of 100"),
         Tile(f"Latency, {name}", seconds(predicted.objective_s), f"median {seconds(predicted.e2e.p50_s)}"),
-        Tile("Per 1,000 requests", usd(predicted.usd_per_1k_requests), f"{usd(predicted.usd_per_hour)} an hour"),
-        Tile("GPUs", f"{plan.gpus:,}", f"{free:,} of {plan.cluster.gpus:,} free" if free else "all in use"),
+        Tile("Per 1,000 requests", usd(predicted.usd_per_1k_requests), prices),
+        Tile(devices(plan.cluster.pools), f"{plan.gpus:,}", left),
         Tile("Rate", f"{figures(predicted.rate_rps)}", f"requests per second{words.headroom(plan)}"),
     )  # fmt: skip
 
@@ -106,6 +109,7 @@ def _sections(data: ReportData) -> Iterable[Section]:
             wide=(comparisons.knee(plan, data.knee),),
             tables=(tables.knee(plan, data.knee),),
         )
+    yield from _renting(data)
     if data.attainment:
         charts = comparisons.attainment(data)
         yield Section("baselines", "Against the baselines", (findings.attainment(data),), pair=charts)
@@ -133,6 +137,18 @@ def _sections(data: ReportData) -> Iterable[Section]:
     )
 
 
+def _renting(data: ReportData) -> Iterable[Section]:
+    """What to rent; nothing where there was no choice and no node comes and goes."""
+    plan, told = data.plan, data.renting
+    found = [renting.worth_table(told.worths)] if told is not None and told.worths else []
+    found += [renting.loss_table(plan)] if plan.losses else []
+    charts = (renting.cost_chart(plan, told.costs),) if told is not None and len(told.costs) > 1 else ()
+    said = next((note for note in data.notes if "type dominates" in note or "no GPU type" in note), "")
+    lead = tuple(f"{text[0].upper()}{text[1:]}." for text in (printable(said), renting.lost(plan)) if text)
+    if found or charts:
+        yield Section("rent", "What to rent", lead, wide=charts, tables=tuple(found))
+
+
 def _latency(data: ReportData) -> Section:
     lead = (words.both_latencies(data.plan),)
     held = (tables.latencies(data.plan), tables.levels(data.plan))
@@ -156,7 +172,7 @@ def _load(data: ReportData) -> Section:
 
 
 def _gears(data: ReportData) -> Iterable[Section]:
-    """Nothing where one setting serves any load."""
+    """Section on gears; nothing where one setting serves any load."""
     table, swing = tables.gears(data.plan), data.swing
     if table is None:
         return
@@ -174,9 +190,28 @@ def _provenance(data: ReportData) -> tuple[tuple[str, str], ...]:
         ("Cascadia", data.version),
         ("Date", data.date),
         ("Planned in", seconds(plan.wall_s)),
-        ("Cluster", "; ".join(f"{printable(p.name)}: {plural(p.gpus, 'GPU')}" for p in plan.cluster.pools)),
+        (
+            "Cluster",
+            "; ".join(
+                f"{printable(p.name)}: {plural(p.gpus, device(plan.cluster.pools))}"
+                for p in plan.cluster.pools
+            ),
+        ),
     )
     return tuple((name, value) for name, value in entries if value)
+
+
+def code(sentence: str) -> "Markup":
+    """The sentence as markup, with what stands between backticks as code."""
+    from markupsafe import Markup, escape
+
+    parts = sentence.split("`")
+    if len(parts) % 2 == 0:
+        return escape(sentence)
+    marked = (
+        Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts)
+    )
+    return Markup("").join(marked)
 
 
 def tight(sentence: str) -> str:
@@ -193,4 +228,5 @@ def _template() -> "Template":
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     environment.filters["tight"] = tight
+    environment.filters["code"] = code
     return environment.get_template("report.html.j2")

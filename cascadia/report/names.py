@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from cascadia.domain.cluster import Cluster
+from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import ReplicaGroup
 
 _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?(?:x\d+(?:\.\d+)?)?)([bm])(?![a-z0-9])", re.IGNORECASE)
@@ -36,6 +36,16 @@ def gpu_label(gpu: str, names: Mapping[str, str]) -> str:
         return names[gpu]
     words = [word for word in printable(gpu).split("-") if not re.fullmatch(r"sxm\d?", word, re.IGNORECASE)]
     return " ".join("PCIe" if word.lower() == "pcie" else word.upper() for word in words)
+
+
+def device(pools: Iterable[Pool]) -> str:
+    """Name of a place in these pools: "core" where all are of servers, else "GPU"."""
+    return "core" if all(pool.gpu == "cpu" for pool in pools) else "GPU"
+
+
+def devices(pools: Iterable[Pool]) -> str:
+    """Heading over a number of them: "GPUs" or "Cores"."""
+    return "Cores" if device(pools) == "core" else "GPUs"
 
 
 def shape(group: ReplicaGroup) -> str:

@@ -81,8 +81,13 @@ def queues(plan: Plan, lengths: Sequence[QueueLength]) -> str:
         [Series(printable(q.name), q.time_s / unit, q.waiting, colour_of(plan, q.name)) for q in lengths],
         title="Queues over the trace",
         x_label=x_label,
-        y_label="requests waiting",
+        y_label=_smoothed(lengths),
     )
+
+
+def _smoothed(lengths: Sequence[QueueLength]) -> str:
+    steps = [float(q.time_s[1] - q.time_s[0]) for q in lengths if len(q.time_s) > 1]
+    return f"requests waiting, means over {seconds(max(steps))}" if steps else "requests waiting"
 
 
 def _since_start(longest_s: float) -> tuple[float, str]:

@@ -7,6 +7,7 @@ from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Level
 from cascadia.domain.plan import (
     Deployed,
+    ExitPlan,
     JudgePlan,
     Plan,
     Quantiles,
@@ -15,7 +16,7 @@ from cascadia.domain.plan import (
 )
 from cascadia.report import words
 from cascadia.report.data import KneePoint
-from cascadia.report.names import gpu_label, model_label, printable, shape
+from cascadia.report.names import devices, gpu_label, model_label, printable, shape
 from cascadia.report.names import replicas as listed
 from cascadia.report.numbers import figures, lower_bound, percent, quality, score, seconds, usd
 
@@ -50,6 +51,14 @@ class Table(NamedTuple):
     columns: tuple[Cell, ...]
     rows: tuple[tuple[Cell, ...], ...]
 
+    @property
+    def heads(self) -> tuple[Cell, ...]:
+        """The columns, each on the side where its cells stand."""
+        return tuple(
+            head._replace(number=any(row[at].number for row in self.rows))
+            for at, head in enumerate(self.columns)
+        )
+
 
 def stages(plan: Plan) -> Table:
     """Table of what is predicted of each stage."""
@@ -65,6 +74,7 @@ def stages(plan: Plan) -> Table:
         limit += "" if least is None else f", if asked (promise ≥ {score(least)})"
         shares = (Cell(percent(found.reached, 1)), Cell(percent(found.accepted, 1)), Cell(limit))
         rows.append((name, *shares, *_load(found)))
+        rows += [_exit_row(exit_, i) for exit_ in stage.exits]
     judge = plan.predicted.judge
     if judge is not None:
         name = _who("judge", _judge_model(plan.judge), "k-grey")
@@ -73,6 +83,12 @@ def stages(plan: Plan) -> Table:
     columns = ("Stage", "Reached", "Answered here", "Accepted if", "Requests/s", "p50", "p95", "p99",
                "TPOT p95", "Tokens/s", "Load")  # fmt: skip
     return Table(CAPTION, _heads(columns), tuple(rows))
+
+
+def _exit_row(exit_: ExitPlan, stage: int) -> tuple[Cell, ...]:
+    limit = words.threshold_words(words.exit_limit(exit_))
+    name = _who(words.exit_name(exit_), "", f"k{stage % 8}")
+    return (name, Cell(""), Cell(percent(exit_.left, 1)), Cell(limit), *(Cell("") for _ in range(7)))
 
 
 def _load(found: StagePrediction) -> tuple[Cell, ...]:
@@ -98,7 +114,7 @@ def replicas(plan: Plan, names: Mapping[str, str]) -> Table:
         for name, colour, held in owners
         for group in held.replicas
     ]
-    columns = ("Stage", "Replicas", "Shape", "GPUs", "Share of its work", "Engine", "Precision",
+    columns = ("Stage", "Replicas", "Shape", devices(plan.cluster.pools), "Share of its work", "Engine", "Precision",
                "Longest context", "Iteration", "Cost")  # fmt: skip
     return Table("Replicas", _heads(columns), tuple(rows))
 
@@ -119,16 +135,23 @@ def _replica_row(
         Cell(shape(group)),
         gpus,
         Cell(percent(group.share)),
-        Cell(
-            {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}.get(
-                held.engine, printable(held.engine)
-            )
-        ),
+        Cell(_engine(held, group)),
         Cell(_precision(held.quantization or held.config.quantization)),
         Cell(f"{held.max_model_len:,} tokens"),
         Cell(f"{held.config.max_num_batched_tokens:,} tokens"),
-        Cell(f"{usd(group.gpus * pool.usd_per_gpu_hour)}/h"),
+        Cell(f"{usd(group.gpus * pool.paid_usd_per_gpu_hour)}/h"),
     )
+
+
+def _engine(held: Deployed, group: ReplicaGroup) -> str:
+    names = {"vllm": "vLLM", "sglang": "SGLang", "trtllm": "TensorRT-LLM"}
+    name = names.get(held.engine, printable(held.engine))
+    speculation = held.config.speculation
+    if speculation is None or not group.drafts:
+        return name
+    drafts = [tokens for _, _, tokens in group.drafts]
+    said = f"{max(drafts)}" if min(drafts) == max(drafts) else f"{min(drafts)} to {max(drafts)}"
+    return f"{name}, {said} drafts ({speculation.method})"
 
 
 def _precision(quantization: str | None) -> str:
@@ -258,13 +281,17 @@ def knee(plan: Plan, points: Sequence[KneePoint]) -> Table:
                 Cell("; ".join(replicas), number=False),
             )
         )
-    columns = ("$/h", f"{words.quantile_name(plan)} end to end", "GPUs", "Replicas")
+    columns = ("$/h", f"{words.quantile_name(plan)} end to end", devices(plan.cluster.pools), "Replicas")
     return Table("Deployments that were tried and that none beats in both", _heads(columns), tuple(rows))
 
 
 def proof(plan: Plan) -> Table:
     p, q = plan.proof, plan.predicted.quality
-    formulation = {"columns": "load-indexed columns", "paper": "one-hot, as in the paper"}[p.formulation]
+    formulation = {
+        "columns": "load-indexed columns",
+        "paper": "one-hot, as in the paper",
+        "kairos": "load-indexed columns on the nodes that Kairos picks",
+    }[p.formulation]
     rows = (
         ("Deployments simulated", f"{p.tried:,}" if p.tried else "not told"),
         ("Allocation: status", p.status),

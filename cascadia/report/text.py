@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING
 
 from cascadia.domain.plan import Plan, StagePlan, StagePrediction
 from cascadia.report import words
-from cascadia.report.names import model_label, printable, replicas
+from cascadia.report.names import device, model_label, printable, replicas
 from cascadia.report.numbers import lower_bound, percent, plural, quality, score, seconds, usd
+from cascadia.report.renting import lost
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
@@ -73,6 +74,10 @@ def _stages(plan: Plan, *, narrow: bool) -> "Table":
         name.append(f"\n{model_label(stage.model)}", style="not bold dim")
         name.append(f"\n{_engine(stage)}", style="not bold dim")
         table.add_row(name, *_cells(plan, stage, predictions.get(stage.name)))
+        for exit_ in stage.exits:
+            limit = words.exit_limit(exit_)
+            least = "any" if limit is None else f"≥ {score(limit)}"
+            table.add_row(f"  {words.exit_name(exit_)}", "", "", "", percent(exit_.left, 1), least, "", "")
     if plan.judge.gpus:
         table.add_row(*_judge_cells(plan))
     for column in left_out:
@@ -81,7 +86,7 @@ def _stages(plan: Plan, *, narrow: bool) -> "Table":
 
 
 def _units(plan: Plan) -> str:
-    return "cores" if all(pool.gpu == "cpu" for pool in plan.cluster.pools) else "GPUs"
+    return f"{device(plan.cluster.pools)}s"
 
 
 def _widest(plan: Plan) -> int:
@@ -120,7 +125,9 @@ def _judge_cells(plan: Plan) -> tuple[str, ...]:
 
 
 def _engine(stage: StagePlan) -> str:
-    return printable(f"{stage.engine}, {stage.quantization}" if stage.quantization else stage.engine)
+    drafts = stage.config.speculation if any(group.drafts for group in stage.replicas) else None
+    said = (stage.engine, stage.quantization, f"{drafts.method} drafts" if drafts else None)
+    return printable(", ".join(word for word in said if word))
 
 
 def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -145,6 +152,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         *([("mixture", words.mixture(plan))] if plan.mixture else []),
         *([("gears", words.gears(plan))] if len(plan.gears) > 1 else []),
         *((("load", words.carries(plan)),) if words.carries(plan) else ()),
+        *((("a loss", lost(plan)),) if plan.losses else ()),
         ("cost", _cost(plan, names)),
         ("proof", words.proof(plan)),
     ]
@@ -163,7 +171,9 @@ def _per_token(plan: Plan) -> str:
 
 def _cost(plan: Plan, names: Mapping[str, str]) -> str:
     spare = plan.cluster.gpus - plan.gpus
-    free = f"; {spare:,} of {plural(plan.cluster.gpus, 'GPU')} stay free" if spare else ""
+    free = (
+        f"; {spare:,} of {plural(plan.cluster.gpus, device(plan.cluster.pools))} stay free" if spare else ""
+    )
     hourly, each = usd(plan.predicted.usd_per_hour), usd(plan.predicted.usd_per_1k_requests)
     priced = [words.prices(plan, names), words.elsewhere(plan)]
     return f"{each} per 1,000 requests, {hourly}/h ({'; '.join(filter(None, priced))}){free}"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from cascadia.domain.objective import Level
 from cascadia.domain.plan import (
     ASKS_NONE,
+    ExitPlan,
     LevelPrediction,
     Plan,
     StageCalibration,
@@ -14,6 +15,7 @@ from cascadia.domain.plan import (
 )
 from cascadia.report import numbers
 from cascadia.report.names import (
+    device,
     gpu_label,
     gpus_in_words,
     listing,
@@ -39,7 +41,7 @@ def headline(plan: Plan, names: Names) -> str:
         within = f" within {seconds(goal.deadline.max_s)}" if goal.deadline is not None else ""
         return f"{start}{within} ({latency}) at quality {lower_bound(predicted.quality.lower)} or better"
     at = f" at quality ≥ {score(goal.quality_min)}" if goal.quality_min else ""
-    cost = f" for {usd(predicted.usd_per_hour)}/h" if goal.goal == "cost" else ""
+    cost = f" for {usd(predicted.usd_per_hour)}/h" if goal.goal in ("cost", "rate") else ""
     return f"{start}{at} with {latency}{cost}"
 
 
@@ -174,10 +176,16 @@ def judge(plan: Plan) -> str:
     kind = plan.judge
     if kind.kind == "embedding":
         return "An embedding judge beside the router"
+    if kind.kind == "probe":
+        return "A probe of the models' hidden states"
     if kind.kind == "certainty":
         return "The models' own certainty"
     model = f" ({model_label(kind.model)})" if kind.model else ""
-    where = f" on {plural(kind.gpus, 'GPU')} of its own" if kind.gpus else ", an external service,"
+    where = (
+        f" on {plural(kind.gpus, device(plan.cluster.pools))} of its own"
+        if kind.gpus
+        else ", an external service,"
+    )
     return f"The judge{model}{where}"
 
 
@@ -253,13 +261,32 @@ def both_latencies(plan: Plan) -> str:
     )
 
 
-def cost(plan: Plan, names: Names) -> str:
+def usd_per_1m_tokens(plan: Plan, tokens_per_request: float | None) -> float | None:
+    """Dollars for a million tokens that clients send and get; None where their number is not known."""
+    if not tokens_per_request:
+        return None
+    return plan.predicted.usd_per_1k_requests * 1000 / tokens_per_request
+
+
+def other_prices(plan: Plan, tokens_per_request: float | None) -> str:
+    """Prices an hour and for a million tokens, as a tile's detail."""
+    per_1m = usd_per_1m_tokens(plan, tokens_per_request)
+    return f"{usd(plan.predicted.usd_per_hour)} an hour" + (f"; {usd(per_1m)}/1M tokens" if per_1m else "")
+
+
+def cost(plan: Plan, names: Names, tokens_per_request: float | None = None) -> str:
     used, total = plan.gpus, plan.cluster.gpus
-    spare = f" {total - used:,} of {plural(total, 'GPU')} {_stay(total - used)} free." if used < total else ""
+    per_1m = usd_per_1m_tokens(plan, tokens_per_request)
+    tokens = f" ({usd(per_1m)} per million tokens that clients send and get)" if per_1m else ""
+    spare = (
+        f" {total - used:,} of {plural(total, device(plan.cluster.pools))} {_stay(total - used)} free."
+        if used < total
+        else ""
+    )
     return (
         f"The plan costs {usd(plan.predicted.usd_per_hour)} an hour "
         f"({'; '.join(filter(None, (prices(plan, names), elsewhere(plan))))}), or "
-        f"{usd(plan.predicted.usd_per_1k_requests)} per 1,000 requests.{spare}"
+        f"{usd(plan.predicted.usd_per_1k_requests)} per 1,000 requests{tokens}.{spare}"
     )
 
 
@@ -267,7 +294,7 @@ def prices(plan: Plan, names: Names) -> str:
     """Prices of the GPUs in use."""
     pools = {group.pool for group in plan.groups if group.count}
     each = {
-        f"{gpu_label(pool.gpu, names)} at {usd(pool.usd_per_gpu_hour)}/h": None
+        f"{gpu_label(pool.gpu, names)} at {usd(pool.paid_usd_per_gpu_hour)}/h": None
         for pool in plan.cluster.pools
         if pool.name in pools
     }
@@ -281,7 +308,12 @@ def elsewhere(plan: Plan) -> str:
     return f"{usd(paid)}/h of it for tokens of {listing(names)}" if names else ""
 
 
-BEST = {"latency": "Fastest", "cost": "Cheapest", "quality": "Highest quality"}
+BEST = {
+    "latency": "Fastest",
+    "cost": "Cheapest",
+    "quality": "Highest quality",
+    "rate": "At the highest rate found, cheapest",
+}
 
 SMALL_CASES = "On small cases all of 65 plans were within 0.5 % of enumeration."
 """As measured by `tests.benchmarks.bench_optimality` (docs/models/planner.md)."""
@@ -330,6 +362,15 @@ def threshold(plan: Plan, stage: str) -> float | None:
     index = next(i for i, s in enumerate(plan.stages) if s.name == stage)
     limit = plan.thresholds[index] if index < len(plan.thresholds) else 0.0
     return limit if limit > 0 else None
+
+
+def exit_limit(exit_: ExitPlan) -> float | None:
+    """The score from which on an answer leaves at the exit; None where all that come do."""
+    return exit_.threshold if exit_.threshold > 0 else None
+
+
+def exit_name(exit_: ExitPlan) -> str:
+    return f"at {exit_.thinking_tokens:,} thinking tokens" + (", the last" if exit_.last else "")
 
 
 def threshold_words(limit: float | None) -> str:

@@ -22,13 +22,18 @@ def classifier(probabilities: Callable[[str], list[float]], poison: str = "poiso
     return FakeEngine(answer=answer)
 
 
-def classification(rows: list[list[float]]) -> bytes:
-    """The body of an answer with a part for each of `rows`; each input had 5 tokens."""
+def classification(rows: list[list[float]], exits: dict[str, Any] | None = None) -> bytes:
+    """The body of an answer with a part for each of `rows`, whose inputs had 5 tokens each; `exits` as engines tell."""
     data = [
         {"index": at, "label": str(probs.index(max(probs))), "probs": probs, "num_classes": len(probs)}
         for at, probs in enumerate(rows)
     ]
-    usage = {"prompt_tokens": 5 * len(rows), "total_tokens": 5 * len(rows), "completion_tokens": 0}
+    usage: dict[str, Any] = {
+        "prompt_tokens": 5 * len(rows),
+        "total_tokens": 5 * len(rows),
+        "completion_tokens": 0,
+    }
+    usage |= {} if exits is None else {"exits": exits}
     return json.dumps(
         {"id": "c", "object": "list", "created": 1, "model": "m", "data": data, "usage": usage}
     ).encode()

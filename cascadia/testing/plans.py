@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import (
@@ -21,6 +22,19 @@ from cascadia_sim.iteration.engine_config import EngineConfig
 NO_JUDGE = JudgePlan(
     "embedding", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
 )
+
+
+FRONTIER_API = External(
+    2.5,
+    10.0,
+    ttft_p50_s=0.6,
+    ttft_p95_s=1.5,
+    tpot_p50_s=0.012,
+    tpot_p95_s=0.03,
+    base_url="https://api.example.com",
+    api_key_env="FRONTIER_KEY",
+)
+"""Somebody else's, without a limit."""
 
 
 def quantiles(p50_s: float) -> Quantiles:

@@ -136,6 +136,13 @@ BENCHMARKS = (
         needs_data=False,
     ),
     Benchmark(
+        "length_exits",
+        "tokens that exits save a model which thinks step by step",
+        3600,
+        ("--questions", "12", "--held-out", "12"),
+        needs_data=False,
+    ),
+    Benchmark(
         "exits_serving", "answer times and work with exits in force", 1800, ("--pairs", "3"), needs_data=False
     ),
     Benchmark("traces", "reading ten million requests", 900, needs_data=False),

@@ -11,81 +11,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 
-from tests.benchmarks.adapt.days import DAYS, HOUR_S, Day
-from tests.benchmarks.adapt.plans import plan_for
-from tests.benchmarks.adapt.ways import (
-    Outcome,
-    World,
-    adaptive,
-    every,
-    forty_lines,
-    oracle,
-    oracle_of_peaks,
-    stays,
-)
-from tests.benchmarks.report_table import markdown
-
-ASKED = 0.95
-WAYS = ("adaptive", "forty", "static", "hourly", "oracle", "peaks")
-
-
-def regimes(day: Day) -> list[tuple[float, float]]:
-    starts = [r.start_s for r in day.regimes]
-    return list(zip(starts, [*starts[1:], day.duration_s], strict=True))
-
-
-def world_of(day: Day, folder: Path) -> World:
-    first = plan_for(day, folder / "known", *regimes(day)[0])
-    return World(day, folder, first)
-
-
-def run(way: str, world: World, tell: Callable[[float], None]) -> Outcome:
-    if way == "adaptive":
-        return adaptive(world, "adaptive", tell)
-    if way == "forty":
-        return forty_lines(world, tell)
-    if way == "hourly":
-        return every(world, HOUR_S, tell)
-    if way == "peaks":
-        return oracle_of_peaks(world, tell)
-    folder = world.folder / "known"
-    if way == "oracle":
-        plans = [(at_s, plan_for(world.day, folder, at_s, end_s)) for at_s, end_s in regimes(world.day)]
-        return oracle(world, plans, tell)
-    index = int(way.removeprefix("static"))
-    plan = plan_for(world.day, folder, *regimes(world.day)[index])
-    return stays(world, f"the plan for {world.day.regimes[index].name!r}", plan, tell)
-
-
-def ways_of(day: Day, wanted: list[str]) -> list[str]:
-    found: list[str] = []
-    for way in wanted:
-        found += [f"static{i}" for i in range(len(day.regimes))] if way == "static" else [way]
-    return found
-
-
-def table(outcomes: list[Outcome], day: Day) -> str:
-    rows = [
-        (
-            o.way,
-            f"{100 * o.attained:.1f} %",
-            f"{100 * o.refused:.1f} %",
-            f"{o.p95_s:.0f} s",
-            f"{o.quality:.1f}",
-            f"{o.usd:,.0f}",
-            str(o.moves),
-        )
-        for o in outcomes
-    ]
-    within = f"within {day.slo_s:g} s"
-    return markdown(
-        ("way", within, "turned away", "p95", f"quality (asked {day.quality_min:g})", "$ a day", "moves"),
-        rows,
-    )
+from cascadia.reproduce.adapt.day import ASKED, WAYS, run, table, ways_of, world_of
+from cascadia.reproduce.adapt.days import DAYS, HOUR_S, REPEATED
+from cascadia.reproduce.adapt.ways import Outcome
 
 
 def main() -> int:
@@ -93,14 +24,23 @@ def main() -> int:
     parser.add_argument("--day", choices=DAYS, default="changing")
     parser.add_argument("--way", choices=WAYS, action="append")
     parser.add_argument("--out", type=Path, default=Path("adapt-results"))
+    parser.add_argument(
+        "--days-before", type=int, default=0, help="such days the controller has seen, of other seeds"
+    )
     options = parser.parse_args()
     day = DAYS[options.day]()
+    if options.days_before and options.day not in REPEATED:
+        parser.error(
+            f"--days-before: {options.day} is no day that repeats; write one of {', '.join(REPEATED)}"
+        )
+    before = [REPEATED[options.day](seed) for seed in range(1, options.days_before + 1)]
     folder = options.out.resolve() / options.day
     world = world_of(day, folder)
     print(f"{day.name}: {len(day.trace):,} requests", file=sys.stderr)
     outcomes = []
     for way in ways_of(day, options.way or list(WAYS)):
-        kept = folder / f"{way}.json"
+        seen = f"-after-{len(before)}" if before and way == "adaptive" else ""
+        kept = folder / f"{way}{seen}.json"
         if not kept.exists():
             began = time.perf_counter()
 
@@ -108,7 +48,7 @@ def main() -> int:
                 if now_s % HOUR_S == 0.0:
                     print(f"\r{way}: {now_s / HOUR_S:.0f} h", end="", file=sys.stderr, flush=True)
 
-            found = run(way, world, tell)
+            found = run(way, world, tell, before)
             kept.write_text(json.dumps(asdict(found)))
             print(f" in {time.perf_counter() - began:.0f} s", file=sys.stderr)
         outcomes.append(Outcome(**json.loads(kept.read_text())))

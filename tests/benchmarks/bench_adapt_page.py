@@ -16,9 +16,10 @@ from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.timing import MoveTiming, move_timings
 from cascadia.report.charts.line import line_chart
 from cascadia.report.charts.series import Series
-from tests.benchmarks import bench_adapt_day, bench_adapt_transition
-from tests.benchmarks.adapt.days import DAYS, HOUR_S, Day
-from tests.benchmarks.adapt.ways import Outcome
+from cascadia.reproduce.adapt import day as days_of
+from cascadia.reproduce.adapt import transition
+from cascadia.reproduce.adapt.days import DAYS, HOUR_S, Day
+from cascadia.reproduce.adapt.ways import Outcome
 from tests.benchmarks.report_table import alone, markdown, update
 from tests.data import ROOT
 
@@ -113,7 +114,7 @@ def main() -> int:
         if not ways:
             continue
         day = make()
-        sections[name] = bench_adapt_day.table(list(ways.values()), day)
+        sections[name] = days_of.table(list(ways.values()), day)
         if len(ways) > 1:
             (IMAGES / f"adapt-{name}-gpus.svg").write_text(alone(gpus(day, ways)))
             (IMAGES / f"adapt-{name}-attained.svg").write_text(alone(attained(day, ways)))
@@ -127,11 +128,11 @@ def main() -> int:
     sections["moves"] = markdown(("day", "requests", "alarms", "moves", "within the SLO"), counts)
     write_timing(TIMING, moves)
     ran = [
-        bench_adapt_transition.Ran(**row)
+        transition.Ran(**row)
         for path in sorted(options.out.glob("transition-*/ran.json"))
         for row in json.loads(path.read_text())
     ]
-    sections["transition"] = bench_adapt_transition.table(ran)
+    sections["transition"] = transition.table(ran)
     update(PAGE, {name: body for name, body in sections.items() if f"measured: {name} " in PAGE.read_text()})
     return 0
 

@@ -14,10 +14,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.benchmarks import bench_compare_summary as summary
-from tests.benchmarks.bench_compare_grid import CASCADES, TRACES, Cell, cells
+from cascadia.reproduce import summary
+from cascadia.reproduce.cells import Result, keep, known, measure, sustained_rps
+from cascadia.reproduce.grid import CASCADES, TRACES, Cell, cells
 from tests.benchmarks.bench_compare_page import Places, write
-from tests.benchmarks.bench_compare_run import Result, keep, known, measure, sustained_rps
 from tests.benchmarks.report_table import figure, markdown
 
 QUICK = 11

@@ -16,9 +16,9 @@ from typing import Any
 
 from cascadia.report.charts.line import line_chart
 from cascadia.report.charts.series import Series
-from tests.benchmarks import bench_compare_summary as summary
-from tests.benchmarks.bench_compare_grid import CASCADES, cells
-from tests.benchmarks.bench_compare_run import Result, known
+from cascadia.reproduce import summary
+from cascadia.reproduce.cells import Result, known
+from cascadia.reproduce.grid import CASCADES, cells
 from tests.benchmarks.report_table import alone, markdown, update
 from tests.data import ROOT
 

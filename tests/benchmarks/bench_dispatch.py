@@ -104,8 +104,8 @@ class Load:
         return np.rint(scaled * PS_PER_S).astype(np.int64)
 
 
-def azure(requests: int) -> Load:
-    trace = read_trace(data_path("traces/azure_2023_conv.csv"))
+def azure(requests: int, name: str = "azure_2023_conv.csv") -> Load:
+    trace = read_trace(data_path(f"traces/{name}"))
     part = slice(0, requests)
     return Load(trace.arrival_s[part], trace.input_tokens[part], trace.output_tokens[part])
 

@@ -27,9 +27,9 @@ from cascadia.planner.over_time.compare import compare_over_time
 from cascadia.planner.over_time.settings import OverTime
 from cascadia.planner.plan import plan
 from cascadia.planner.problem.read import read_problem
+from cascadia.reproduce import cases
+from cascadia.reproduce.grid import CASCADES
 from cascadia_traces.formats.reading import read_trace
-from tests.benchmarks import cases
-from tests.benchmarks.bench_compare_grid import CASCADES
 from tests.benchmarks.report_table import markdown
 from tests.data import data_path
 

@@ -22,10 +22,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import httpx
@@ -42,11 +42,15 @@ from cascadia.onepass.family import CUTS, ENCODER, SHA256, make_family
 from cascadia.onepass.measuring import probabilities
 from cascadia.onepass.questions import SOURCE, Question, questions
 from cascadia.onepass.runner import Runner
+from cascadia.router.openai.pooled import FLOOR
 
-SPARE = 0.003
-"""Accuracy that a cascade must have to spare where it is chosen, so that on other texts it loses nothing."""
+COMPUTE = 0.5
+"""Of the largest model's: as much as a cascade may take."""
+WEIGHTS = (0.0, 0.3)
+"""Tried as `earlier_weight`."""
+HALVES = 40
 NAMES = tuple(f"intent-{cut}-int8" for cut in CUTS)
-MARGINS = (0, 5, 10, 15, 20, 30, 40, 45, 50, 55, 60, 70, 80)
+MARGINS = (0, 10, 15, 20, 30, 40, 45, 50, 60, 70)
 
 
 def texts() -> list[Question]:
@@ -62,13 +66,6 @@ def family() -> dict[str, Path]:
     return {name: root / name for name in NAMES}
 
 
-def _fp32(name: str) -> Path:
-    root = models_folder() / f"one-pass-{SHA256[:8]}"
-    if not (root / name / "model.json").is_file():
-        list(make_family(fetch(model_named(ENCODER)), root, ("classify",), ("fp32",)))
-    return root / name
-
-
 @contextmanager
 def serving(thresholds: Mapping[str, float], **more: Any) -> Any:
     with tempfile.TemporaryDirectory() as folder, Children(Path(folder) / "logs") as children:
@@ -82,42 +79,41 @@ def serving(thresholds: Mapping[str, float], **more: Any) -> Any:
 
 def cascade() -> None:
     every = texts()
-    chosen, kept = every[::2], every[1::2]
     runners = {name: Runner.read(folder) for name, folder in family().items()}
     seconds = {name: _cpu_s(runner, every) for name, runner in runners.items()}
     print("CPU ms a text in batches of 16:", {name: round(1e3 * each, 2) for name, each in seconds.items()})
-    found = {}
-    for part, asked_of in (("chosen", chosen), ("kept", kept)):
-        for name, runner in runners.items():
-            found[part, name] = _certain(runner, asked_of)
-    reference = NAMES[-1].removesuffix("-int8")
-    whole = Runner.read(_fp32(reference))
-    seconds[reference] = _cpu_s(whole, every)
-    print(f"{reference}, fp32, on the other half: {100 * _certain(whole, kept)[1].mean():.2f} %, ", end="")
-    print(f"{1e3 * seconds[reference]:.2f} CPU ms a text")
+    labels = {label: at for at, label in enumerate(runners[NAMES[0]].model.labels)}
+    truth = np.array([labels[one.label] for one in every])
+    logs = {name: np.log(np.maximum(probabilities(runner, every), FLOOR)) for name, runner in runners.items()}
     largest = NAMES[-1]
-    alone = {part: found[part, largest][1].mean() for part in ("chosen", "kept")}
-    best: tuple[float, tuple[str, ...], tuple[float, ...]] | None = None
-    for size in (2, 3, 4):
-        for chain in itertools.combinations(NAMES, size):
-            if chain[-1] != largest:
-                continue
-            for margins in itertools.product(MARGINS, repeat=size - 1):
-                right, cost, _ = _played(found, "chosen", chain, margins, seconds)
-                if right >= alone["chosen"] + SPARE and (best is None or cost < best[0]):
-                    best = cost, chain, margins
-    assert best is not None
-    _, chain, margins = best
-    right, cost, by = _played(found, "kept", chain, margins, seconds)
-    print(f"chosen on one half: {' > '.join(chain)} with margins {margins}")
+    alone = logs[largest].argmax(axis=1) == truth
+    tried = list(_cascades(logs, truth, {name: each / seconds[largest] for name, each in seconds.items()}))
+    rng = np.random.default_rng(0)
+    half = np.arange(len(every)) % 2 == 0
+    for weight in WEIGHTS:
+        beside = []
+        for chosen in [half, *(rng.random(len(every)) < 0.5 for _ in range(HALVES))]:
+            best = _best([one for one in tried if one.weight == weight], chosen)
+            beside.append((best.right[~chosen].mean() - alone[~chosen].mean(), best.cost[~chosen].mean()))
+        off, cost = np.array(beside[1:]).T
+        print(
+            f"earlier_weight {weight:g}, chosen on one half and measured on the other, {HALVES} times: "
+            f"{100 * off.mean():+.2f} points beside {largest} alone (standard deviation {100 * off.std():.2f}), "
+            f"for {cost.mean():.3f} of its compute"
+        )
+    best = _best(tried, half)
     print(
-        f"on the other half: cascade {100 * right:.2f} %, {largest} alone {100 * alone['kept']:.2f} %, "
-        f"compute {cost / seconds[largest]:.3f} of it, {cost / seconds[reference]:.3f} of fp32; answers by stage {by}"
+        f"chosen on the first half: {' > '.join(best.chain)}, margins {best.margins}, earlier_weight {best.weight:g}"
     )
-    thresholds = dict(zip(chain, (*margins, 0.0), strict=True))
-    fills = [{"up_to_rps": 1e6, "lengths": dict.fromkeys(chain, 16)}]
+    print(
+        f"on the other half: cascade {100 * best.right[~half].mean():.2f} %, {largest} alone "
+        f"{100 * alone[~half].mean():.2f} %, compute {best.cost[~half].mean():.3f} of it"
+    )
+    thresholds = dict(zip(best.chain, (*best.margins, 0.0), strict=True))
+    fills = [{"up_to_rps": 1e6, "lengths": dict.fromkeys(best.chain, 16)}]
     group = {"slo_ms": 500, "max_batch": 32, "min_queue": fills, "max_wait_ms": 100}
-    with serving(thresholds, group=group) as fleet:
+    kept = [one for one, here in zip(every, half, strict=True) if not here]
+    with serving(thresholds, group=group, earlier_weight=best.weight) as fleet:
         for _ in range(2):
             runs = [
                 asyncio.run(asked(fleet.router.url, model, kept, lambda: fleet.engines_cpu_s, at_once=64))
@@ -128,6 +124,58 @@ def cascade() -> None:
         print(f"compute on real engines: {runs[0].cpu_ms / runs[1].cpu_ms:.3f} of the largest alone")
 
 
+class _Cascade(NamedTuple):
+    """By text: whether the answer is right, and what it took, of the largest model's compute."""
+
+    weight: float
+    chain: tuple[str, ...]
+    margins: tuple[int, ...]
+    right: np.ndarray
+    cost: np.ndarray
+
+
+def _cascades(
+    logs: Mapping[str, np.ndarray], truth: np.ndarray, cost: Mapping[str, float]
+) -> Iterator[_Cascade]:
+    """All that end in the largest model."""
+    for weight, size in itertools.product(WEIGHTS, (2, 3, 4)):
+        for chain in itertools.combinations(NAMES, size):
+            if chain[-1] != NAMES[-1]:
+                continue
+            pool, margins, right = np.zeros_like(logs[chain[0]]), [], []
+            for name in chain:
+                pool = weight * pool + logs[name]
+                odds = np.exp(pool - pool.max(axis=1, keepdims=True))
+                ordered = np.sort(odds / odds.sum(axis=1, keepdims=True), axis=1)
+                margins.append(100 * (ordered[:, -1] - ordered[:, -2]))
+                right.append(pool.argmax(axis=1) == truth)
+            for bars in itertools.product(MARGINS, repeat=size - 1):
+                yield _Cascade(weight, chain, bars, *_went(chain, bars, margins, right, cost))
+
+
+def _went(
+    chain: tuple[str, ...],
+    bars: tuple[int, ...],
+    margins: list[np.ndarray],
+    right: list[np.ndarray],
+    cost: Mapping[str, float],
+) -> tuple[np.ndarray, np.ndarray]:
+    pending = np.ones(len(right[0]), bool)
+    found, spent = np.zeros(len(pending), bool), np.zeros(len(pending), np.float32)
+    for at, name in enumerate(chain):
+        spent[pending] += cost[name]
+        accepted = pending & (margins[at] >= bars[at]) if at < len(bars) else pending
+        found[accepted] = right[at][accepted]
+        pending = pending & ~accepted
+    return found, spent
+
+
+def _best(tried: list[_Cascade], part: np.ndarray) -> _Cascade:
+    """The most accurate on a part of the texts within the compute."""
+    within = [one for one in tried if one.cost[part].mean() <= COMPUTE]
+    return max(within, key=lambda one: (one.right[part].mean(), -one.cost[part].mean()))
+
+
 def _cpu_s(runner: Runner, every: list[Question]) -> float:
     ids = runner.ids([one.text for one in every[:320]], truncate=True)
     runner.forward(ids[:16])
@@ -135,29 +183,6 @@ def _cpu_s(runner: Runner, every: list[Question]) -> float:
     for at in range(0, 320, 16):
         runner.forward(ids[at : at + 16])
     return (time.process_time() - began_s) / 320
-
-
-def _certain(runner: Runner, some: list[Question]) -> tuple[np.ndarray, np.ndarray]:
-    """Margins 0-100, and whether each is right."""
-    found = probabilities(runner, some)
-    ordered = np.sort(found, axis=1)
-    right = [runner.model.labels[at] == one.label for at, one in zip(found.argmax(axis=1), some, strict=True)]
-    return 100 * (ordered[:, -1] - ordered[:, -2]), np.array(right)
-
-
-def _played(
-    found: Any, part: str, chain: Any, margins: Any, seconds: Any
-) -> tuple[float, float, dict[str, float]]:
-    pending = np.ones(len(found[part, chain[0]][0]), bool)
-    right, cost, by = 0, 0.0, {}
-    for at, name in enumerate(chain):
-        margin, correct = found[part, name]
-        cost += seconds[name] * pending.mean()
-        accepted = pending & (margin >= margins[at]) if at < len(margins) else pending
-        right += int(correct[accepted].sum())
-        by[name] = round(float(accepted.mean()), 3)
-        pending = pending & ~accepted
-    return right / len(pending), cost, by
 
 
 def batches() -> None:

@@ -11,10 +11,10 @@ from cascadia.demo.plan_example import QUALITY_NAME, SPEC, TRACE_NAME, write_exa
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.planner.problem.read import read_problem
+from cascadia.reproduce.cases import LLAMA, LLAMA_STAGES, Case, case, gsm8k, reference_case
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace, join
-from tests.benchmarks.cases import LLAMA, LLAMA_STAGES, Case, case, gsm8k, reference_case
 from tests.data import data_path
 
 AZURE = "traces/azure_2023_conv.csv"

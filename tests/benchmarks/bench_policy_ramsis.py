@@ -54,6 +54,8 @@ TRIED = {
 PAPER = {("image", "jellyfish+"): 0.1753, ("text", "jellyfish+"): 0.3125,
          ("image", "modelswitching"): 0.2001, ("text", "modelswitching"): 0.2531}  # fmt: skip
 OURS = ("mdp", "mdp-counted", "in-flight")
+BOUND = "bound"
+"""A fluid always in the best batches: no policy saves more workers."""
 Curve = Callable[[Floats], Floats]
 
 
@@ -121,16 +123,25 @@ class Cell:
     def fewest(self, kind: str, accuracy: float, most: int) -> float | None:
         """Workers with which our policies reach the accuracy, on the line between two numbers that were tried; None
         where not even `most` do."""
-        tried = [(k, self.ours(kind, k)) for k in TRIED[self.task] if k <= most]
-        reaches = [k for k, o in tried if o.late <= LATE_MAX and o.accuracy >= accuracy]
+        tried = {k: self._reached(kind, k) for k in TRIED[self.task] if k <= most}
+        known = [(k, reached) for k, reached in tried.items() if reached is not None]
+        reaches = [(k, reached) for k, reached in known if reached >= accuracy]
         if not reaches:
             return None
-        least = min(reaches)
-        below = [(k, o) for k, o in tried if k < least and o.late <= LATE_MAX]
+        least, enough = min(reaches)
+        below = [(k, reached) for k, reached in known if k < least]
         if not below:
             return least
-        k, o = below[-1]
-        return k + (least - k) * (accuracy - o.accuracy) / (self.ours(kind, least).accuracy - o.accuracy)
+        k, reached = below[-1]
+        return k + (least - k) * (accuracy - reached) / (enough - reached)
+
+    def _reached(self, kind: str, workers: int) -> float | None:
+        """Accuracy of so many workers; None where more than `LATE_MAX` is late, or a fluid does not fit."""
+        if kind == BOUND:
+            made = group("g", self.models, slo_s=self.slo_s, workers=workers)
+            return self.bound(made) if self.feasible(made, 1.0) else None
+        outcome = self.ours(kind, workers)
+        return outcome.accuracy if outcome.late <= LATE_MAX else None
 
     def bound(self, made: Group) -> float:
         rates = self.curve(np.linspace(0, 1, 201)[:-1])
@@ -138,9 +149,9 @@ class Cell:
         known = [0.0 if bound is None else bound for bound in bounds]
         return float(np.average(known, weights=rates))
 
-    def feasible(self, made: Group) -> bool:
-        """A fluid fits at the highest rate even with a tenth of the workers fewer."""
-        fewer = replace(made, workers=int(0.9 * made.workers))
+    def feasible(self, made: Group, share: float = 0.9) -> bool:
+        """Tells whether a fluid fits at the highest rate on this share (0-1) of the workers."""
+        fewer = replace(made, workers=int(share * made.workers))
         return fluid_bound(fewer, float(self.curve(np.linspace(0, 1, 201)[:-1]).max())) is not None
 
 
@@ -191,7 +202,9 @@ def main() -> int:
                     if other.late <= LATE_MAX and chosen.late <= LATE_MAX:
                         gains.setdefault(name, []).append(chosen.accuracy - other.accuracy)
                         for kind in (
-                            ("mdp", "chosen") if name in ("jellyfish+", "modelswitching") else ("chosen",)
+                            ("mdp", "chosen", BOUND)
+                            if name in ("jellyfish+", "modelswitching")
+                            else ("chosen",)
                         ):
                             least = cell.fewest(kind, other.accuracy, workers)
                             saved.setdefault((name, kind), []).append(

@@ -6,13 +6,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.exits.adjust import Budget
-from cascadia.exits.apparate import Apparate
 from cascadia.exits.certify import Promise
 from cascadia.exits.choose import path_of
-from cascadia.exits.controller import Controller, Event
+from cascadia.exits.controller import Event
 from cascadia.exits.greedy import climb
 from cascadia.exits.path import Path, calibrated
-from cascadia.exits.readings import Bools, Floats, Readings, exit_of, exits, losses
+from cascadia.exits.readings import Bools, Floats, Readings, exits, losses
+from cascadia.exits.stream import by_apparate, by_certificate
 from cascadia.exits.timing import Timing
 
 RISK = 0.01
@@ -59,30 +59,19 @@ def certified(
 ) -> Certified:
     """Ours. Inputs that are not `shadowed` really leave."""
     active, path = plan
-    controller, seen, known = Controller(Promise(RISK), path), stream.at(active), population.at(active)
-    times = setup.timing.answered_s(active) / setup.timing.total_s
-    left = np.zeros(len(stream), dtype=np.int64)
-    risks, events = [], []
-    for i in range(len(stream)):
-        at = exit_of(seen.doubts[i], controller.thresholds)
-        left[i] = len(active) if at is None else at
-        if shadowed[i] and (event := controller.feed(seen.labels[i], seen.doubts[i], int(seen.final[i]))):
-            events.append((i, event))
-            if event == Event.CERTIFIED:
-                risks.append(float(losses(known, exits(known.doubts, controller.thresholds)).mean()))
-    return Certified(Served(times[left], losses(seen, left)), risks, events)
+    run = by_certificate(stream, setup.timing, active, path, Promise(RISK), shadowed)
+    known = population.at(active)
+    risks = [
+        float(losses(known, exits(known.doubts, one.thresholds)).mean())
+        for one in run.events
+        if one.event == Event.CERTIFIED
+    ]
+    return Certified(Served(run.time, run.differs), risks, [(one.at, one.event) for one in run.events])
 
 
 def apparate(setup: Setup, stream: Readings, adjusts: bool = True) -> Served:
-    loop = Apparate(setup.timing, setup.budget, RISK, adjusts=adjusts)
-    time, differs = np.zeros(len(stream)), np.zeros(len(stream), dtype=np.bool_)
-    for i in range(len(stream)):
-        active = loop.now.active
-        at = exit_of(stream.doubts[i, list(active)], loop.now.thresholds)
-        time[i] = setup.timing.answered_s(active)[len(active) if at is None else at]
-        differs[i] = at is not None and stream.labels[i, active[at]] != stream.final[i]
-        loop.feed(stream.labels[i], stream.doubts[i], int(stream.final[i]))
-    return Served(time / setup.timing.total_s, differs)
+    run = by_apparate(stream, setup.timing, setup.budget, RISK, adjusts=adjusts)
+    return Served(run.time, run.differs)
 
 
 def fixed(timing: Timing, active: tuple[int, ...], thresholds: Floats, stream: Readings) -> Served:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from cascadia.clients.processes.ports import listen
@@ -202,7 +203,7 @@ def _settings(judge: str, stage: Engine, judges: Engine) -> RouterSettings:
         conversations=ConversationSettings("sticky"),
         limits=Limits(breaker_failures=10**9),
         health=Health(interval_s=3600.0),
-        keys=KeySettings(file="keys.json"),  # type: ignore[arg-type]
+        keys=KeySettings(Path("keys.json")),
         admin=AdminSettings(),
         watch_s=0.0,
     )

@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -46,14 +47,14 @@ def write_log(folder: Path) -> None:
     parquet.write_table(pa.Table.from_batches([batch]), folder / f"{REQUESTS}-1.parquet")
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Path]:
-    """A fleet that runs a plan for half a request a second on one node of eight GPUs."""
+@contextmanager
+def fleet(tmp_path: Path, latency_max_s: float) -> Iterator[Path]:
+    """One that runs a plan for half a request a second on one node of eight GPUs."""
     spec = valid_spec()
     spec["stages"] = spec["stages"][:2]
     spec["cluster"]["pools"][0]["nodes"] = 1
     spec["workload"]["rate_rps"] = 0.5
-    spec["objective"] = {"minimize": "cost", "quality_min": 55, "latency_max_s": 20}
+    spec["objective"] = {"minimize": "cost", "quality_min": 55, "latency_max_s": latency_max_s}
     write_inputs(tmp_path)
     write_spec(tmp_path, spec)
     run(tmp_path, "plan", "cascade.yaml", "--out", "plan", "--no-report")
@@ -64,6 +65,19 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     run(tmp_path, "up", "plan", "--engines", "local.yaml", "--detach")
     yield tmp_path
     run(tmp_path, "down")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    with fleet(tmp_path, 20.0) as running:
+        yield running
+
+
+@pytest.fixture
+def busy(tmp_path: Path) -> Iterator[Path]:
+    """So near to its bound that each replica does what it was planned for, and no more."""
+    with fleet(tmp_path, 3.0) as running:
+        yield running
 
 
 def time_line(entries: list[dict[str, Any]], began_s: float) -> str:
@@ -133,36 +147,47 @@ def test_a_jump_of_the_rate_ends_in_a_larger_plan(folder: Path, capsys: pytest.C
     )
 
 
-def test_the_inner_loop_knows_the_load_of_the_router(folder: Path) -> None:
-    """Ten requests a second come, and that is what it would add replicas for."""
-    before = run(folder, "status")
-    with (folder / "controller.log").open("wb") as log:
+def test_the_inner_loop_adds_replicas_for_the_load_of_the_router(busy: Path) -> None:
+    """Ten requests a second come where half of one was planned for: within a minute there are more replicas, which
+    answer, and no request fails."""
+    before = run(busy, "status")
+    with (busy / "controller.log").open("wb") as log:
         controller = subprocess.Popen(
             [PROGRAM, "controller", "cascade.yaml", "plan", "--engines", "local.yaml", "--window", "5"],
-            cwd=folder,
+            cwd=busy,
             stdout=log,
             stderr=log,
         )
     try:
-        statuses = asyncio.run(ask_for(before["router"]["url"], 50.0))
-        assert controller.poll() is None, (folder / "controller.log").read_text()
-        figures = scraped(folder / "controller.log")
+        answers = asyncio.run(ask_for(before["router"]["url"], 60.0))
+        assert controller.poll() is None, (busy / "controller.log").read_text()
+        figures = scraped(busy / "controller.log")
     finally:
         controller.terminate()
         controller.wait(30)
-    assert set(statuses) == {200}
+    after = run(busy, "status")
+    assert {status for status, _ in answers} == {200}
     assert 3.0 < figures("controller_scale_rate_rps") < 15.0
+    old, new = ({r["name"] for r in each["replicas"]} for each in (before, after))
+    assert old < new
+    assert sum(len(replica["gpus"]) for replica in after["replicas"]) <= 8
+    # An engine answers with its port.
+    late, early = ({text for _, text in part} for part in (answers[-100:], answers[:100]))
+    assert late - early
+    assert "scaled" in {entry["kind"] for entry in run(busy, "history")["entries"]}
 
 
-async def ask_for(url: str, seconds: float) -> list[int]:
-    """The statuses of ten requests a second."""
+async def ask_for(url: str, seconds: float) -> list[tuple[int, str]]:
+    """Statuses and answers of ten requests a second."""
     body: dict[str, Any] = {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 8}
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=60.0) as client:
         (cascade, *_) = (await client.get("/v1/models")).json()["data"]
         body["model"] = cascade["id"]
 
-        async def one(after_s: float) -> int:
+        async def one(after_s: float) -> tuple[int, str]:
             await asyncio.sleep(after_s)
-            return (await client.post("/v1/chat/completions", json=body)).status_code
+            answer = await client.post("/v1/chat/completions", json=body)
+            text = answer.json()["choices"][0]["message"]["content"] if answer.status_code == 200 else ""
+            return answer.status_code, text
 
         return await asyncio.gather(*(one(i / 10.0) for i in range(round(10 * seconds))))

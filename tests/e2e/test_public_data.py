@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 import yaml
 
-from tests.benchmarks.bench_compare_grid import CASCADES, Cell
+from cascadia.reproduce.grid import CASCADES, Cell
 from tests.e2e.commands import Cascadia
 
 CELLS = [

@@ -182,7 +182,7 @@ def test_it_shows_the_gear_over_time_beside_rate_and_in_flight(tmp_path: Path) -
             url = f"http://127.0.0.1:{router.port}/ui?window=all"
             seen = await look(url, tmp_path / "profile")
             await look(url, tmp_path / "profile", picture=picture, size=(1240, 1500))
-        assert "50 % of the planned replicas serve" in seen.text("gears-now")
+        assert "50 % of the planned load has replicas" in seen.text("gears-now")
         assert re.search(r"In flight<small[^>]*> up to 24<", seen.document)
         assert seen.document.count('class="row-time"') == 3
         assert "any number" in seen.text("gears")

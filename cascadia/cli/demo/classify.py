@@ -30,7 +30,13 @@ def classify(out: Path, output: Output, *, keep: bool, port: int) -> None:
     from cascadia.clients.hub.catalogue import model_named, models_folder
     from cascadia.clients.hub.fetch import fetch
     from cascadia.demo.measuring.one_pass import asked
-    from cascadia.demo.one_pass import BATCHES, THRESHOLDS, made_models, start_one_pass
+    from cascadia.demo.one_pass import (
+        BATCHES,
+        EARLIER_WEIGHT,
+        THRESHOLDS,
+        made_models,
+        start_one_pass,
+    )
     from cascadia.onepass.family import SHA256
     from cascadia.onepass.questions import SOURCE, questions
 
@@ -47,7 +53,9 @@ def classify(out: Path, output: Output, *, keep: bool, port: int) -> None:
         runs = []
         with Children(out / LOGS) as children:
             with output.progress("starting engines and router") as step:
-                fleet = start_one_pass(children, models, THRESHOLDS, out, port=port, group=BATCHES)
+                fleet = start_one_pass(
+                    children, models, THRESHOLDS, out, port=port, group=BATCHES, earlier_weight=EARLIER_WEIGHT
+                )
                 children.wait(lambda text: step(None, text))
             with output.progress(f"{TEXTS} texts, twice"):
                 for model in ("cascadia", largest):

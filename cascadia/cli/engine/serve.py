@@ -2,18 +2,23 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from cascadia.cli.exits.common import promise_of, shadow_option, with_promise
+from cascadia.cli.judge.common import encoder_option, read_judge
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
 from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
 from cascadia.domain.errors import BadInput
 
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
 
 @click.command()
-@click.argument("folders", metavar="MODEL...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @with_service(
     port=8300, queue=4096, queued="inputs", batch=32, batched="inputs of several requests in one pass"
 )
@@ -24,11 +29,19 @@ from cascadia.domain.errors import BadInput
     help="Let inputs leave early, as exits are certified, at the ramps that `cascadia exits train` has put "
     "beside each MODEL.",
 )
+@click.option(
+    "--judge",
+    "judge_file",
+    type=click.Path(path_type=Path),
+    help="File of `cascadia judge train`, whose verdicts are given at /v1/score too, as by `cascadia judge serve`. "
+    "Default: none.",
+)
+@encoder_option
 @with_promise
 @shadow_option
 @with_output
 def serve(
-    folders: tuple[Path, ...],
+    models: tuple[str, ...],
     host: str,
     port: int,
     threads: int,
@@ -36,12 +49,14 @@ def serve(
     at_once: int,
     api_key_env: str | None,
     with_exits: bool,
+    judge_file: Path | None,
+    encoder_folder: Path | None,
     risk: float,
     confidence: float,
     shadow: float,
     output: Output,
 ) -> None:
-    """Serve each MODEL (a folder that `cascadia engine make` wrote) until SIGTERM.
+    """Serve each MODEL (a folder that `cascadia engine make` wrote, or NAME=FOLDER) until SIGTERM.
 
     POST /v1/classify {model, input} and /v1/rerank {model, query, documents} answer in the shapes of vLLM's and
     SGLang's servers; so do GET /v1/models, /health and /metrics. Requests of one model that wait together share a
@@ -55,10 +70,11 @@ def serve(
 
     api_key = key_of(api_key_env)
     promise = promise_of(risk, confidence)
-    runners = [
-        Runner.read(folder, threads, exits_of(folder, promise, shadow, threads) if with_exits else None)
-        for folder in folders
-    ]
+    runners = []
+    for called, folder in map(_named, models):
+        exits = exits_of(folder, promise, shadow, threads) if with_exits else None
+        runner = Runner.read(folder, threads, exits)
+        runners.append(runner if called is None else runner.called(called))
     names = [runner.model.name for runner in runners]
     if len(set(names)) < len(names):
         raise BadInput("MODEL", f"two are named alike ({', '.join(names)})", "name each folder once")
@@ -70,4 +86,21 @@ def serve(
             write(f"serving {', '.join(names)} at {url}/v1")
         sys.stdout.flush()
 
-    run(application(runners, most_waiting=most_waiting, at_once=at_once, api_key=api_key), listening, told)
+    if judge_file is None:
+        app: ASGIApp = application(runners, most_waiting=most_waiting, at_once=at_once, api_key=api_key)
+    else:
+        from cascadia.judge_service.beside import EngineWithJudge
+
+        judge = read_judge(judge_file, encoder_folder, threads, output)
+        app = EngineWithJudge(runners, judge, most_waiting=most_waiting, at_once=at_once, api_key=api_key)
+    run(app, listening, told)
+
+
+def _named(model: str) -> tuple[str | None, Path]:
+    """Name and folder of `NAME=FOLDER`; a folder that is there is meant, whatever its name."""
+    name, equals, folder = model.partition("=")
+    if not equals or Path(model).is_dir():
+        return None, Path(model)
+    if not name:
+        raise BadInput("MODEL", f"{model!r} has no name before =", "write e.g. small=models/intent-1")
+    return name, Path(folder)

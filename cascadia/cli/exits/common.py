@@ -83,7 +83,7 @@ def promise_of(risk: float, confidence: float) -> "Promise":
 
 
 class Chosen(NamedTuple):
-    """What `tune` and `train` write and show."""
+    """Ramps, settings and figures that `tune` and `train` write and show."""
 
     about: "About"
     saving: float
@@ -99,7 +99,7 @@ def chosen(
 ) -> Chosen:
     """Active ramps and their settings, from readings that no ramp was trained on."""
     from cascadia.exits.adjust import Budget
-    from cascadia.exits.choose import expected_saving, path_of
+    from cascadia.exits.choose import expected, path_of
     from cascadia.ramps.file import About
 
     active, path = path_of(seen, timings[0], risk, Budget(timings, budget))
@@ -113,7 +113,7 @@ def chosen(
         thresholds=tuple(tuple(row) for row in path.thresholds.tolist()),
         timings=timings,
     )
-    return Chosen(about, expected_saving(seen, timings[0], risk, active))
+    return Chosen(about, expected(seen, timings[0], risk, active).mean)
 
 
 def seen_by(ramps: "Sequence[Ramp]", reader: "Reader", texts: Sequence[str]) -> "Readings":
@@ -125,7 +125,7 @@ def seen_by(ramps: "Sequence[Ramp]", reader: "Reader", texts: Sequence[str]) -> 
 
 
 def looked(reader: "Reader", places: "Sequence[Cut]", texts: Sequence[str]) -> "Seen":
-    """What ramps at `places` would look at. Raises `BadInput` where the model does not take the texts."""
+    """Vectors that ramps at `places` would look at. Raises `BadInput` where the model does not take the texts."""
     from cascadia.ramps.train import CannotRun, look
 
     try:

@@ -49,6 +49,7 @@ def simulate(
 
     Nothing leaves at the start; settings come into force as they are certified. Times are those measured in training.
     """
+    import numpy as np
     from rich.table import Table
 
     from cascadia.exits.adjust import Budget
@@ -62,8 +63,9 @@ def simulate(
     with output.progress("running the model"):
         seen = seen_by(ramps, reader, texts)
     timing = about.timings[0]
-    ours = by_certificate(seen, timing, about.active, about.path, promise, shadow=shadow, seed=seed)
-    theirs = by_apparate(seen, timing, Budget(about.timings, ramp_budget), risk)
+    stays = np.random.default_rng(seed).random(len(seen)) < shadow
+    ours = by_certificate(seen, timing, about.active, about.path, promise, stays).summary()
+    theirs = by_apparate(seen, timing, Budget(about.timings, ramp_budget), risk).summary()
     table = Table(title=f"{len(seen)} texts; risk at most {risk:.2%} with probability {confidence:g}")
     for column in ("way", "time saved", "work saved", "differs", "certified after", "withdrawn"):
         table.add_column(column, justify="left" if column == "way" else "right")

@@ -8,7 +8,8 @@ from cascadia.cli.shared.options import share, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
-BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
+BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+"""Those that are shown; of all up to the last it is said where exits pay."""
 
 
 @click.command()
@@ -51,7 +52,7 @@ def worth(
     """
     from rich.table import Table
 
-    from cascadia.exits.decoding import Engine
+    from cascadia.exits.decoding import Engine, paying
     from cascadia.exits.decoding import worth as worth_of
     from cascadia.planner.problem.models import find_architecture
     from cascadia_sim.errors import BadInput as BadShape
@@ -67,6 +68,7 @@ def worth(
             find_architecture(model, Path(), "MODEL"), gpu(gpu_name), tp, EngineConfig(engine="vllm")
         )
         found = [worth_of(engine, batch, context_tokens, depth=depth, share=exiting) for batch in BATCHES]
+        pays = paying(engine, context_tokens, depth=depth, share=exiting, most=BATCHES[-1])
     except BadShape as error:
         raise BadInput(error.where, error.what, error.instead) from None
     table = Table(
@@ -79,8 +81,11 @@ def worth(
             str(one.batch), f"{1e3 * one.without_s:.2f}", f"{1e3 * one.with_s:.2f}", f"{one.change:+.1%}"
         )
     output.show(table)
-    paying = [one.batch for one in found if one.change < 0]
-    output.note(
-        f"pays at a batch of {paying[-1]}, of those tried" if paying else "does not pay at any batch tried"
+    ranges = " and ".join(
+        str(one.first) if one.first == one.last else f"{one.first} to {one.last}" for one in pays
     )
-    output.document({"model": model, "gpu": gpu_name, "tp": tp, "batches": found})
+    tried = f"of 1 to {BATCHES[-1]}"
+    output.note(f"pays at batches of {ranges}, {tried}" if pays else f"pays at no batch {tried}")
+    output.document(
+        {"model": model, "gpu": gpu_name, "tp": tp, "batches": found, "pays_at": [list(one) for one in pays]}
+    )

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.fleet.common import RUN_DIR, release_options, run_dir_option
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import positive, with_output
 from cascadia.cli.shared.output import Output
+
+DAY_S = 86_400.0
 
 if TYPE_CHECKING:
     from cascadia.controller.memory.history import Entry
@@ -30,6 +32,24 @@ if TYPE_CHECKING:
 )
 @click.option("--decisions", is_flag=True, help="Leave out the single steps of moves.")
 @click.option("--timing", is_flag=True, help="Show where the time of each move went instead, in seconds.")
+@click.option(
+    "--savings",
+    "plan",
+    metavar="PLAN",
+    type=click.Path(path_type=Path),
+    help="Plan by whose prices to show what was saved against the largest stage alone. Default: history is shown.",
+)
+@click.option(
+    "--samples",
+    type=click.Path(path_type=Path),
+    help="Folder of the router's workload log, for --savings. Default: samples in the run-dir.",
+)
+@click.option(
+    "--days",
+    type=positive,
+    default=7.0,
+    help="Days until now that --savings looks at. Default: 7.",
+)
 @with_output
 def history(
     run_dir: Path | None,
@@ -39,9 +59,15 @@ def history(
     lines: int,
     decisions: bool,
     timing: bool,
+    plan: Path | None,
+    samples: Path | None,
+    days: float,
     output: Output,
 ) -> None:
     """Show alarms, decisions and moves, a line each, oldest first. Times are UTC."""
+    if plan is not None:
+        _show_savings(plan, samples or (run_dir or RUN_DIR) / "samples", days, output)
+        return
     found = _on_cluster(namespace, release) if kubernetes else _on_machine(run_dir or RUN_DIR)
     if timing:
         _show_timing(found, lines, output)
@@ -72,6 +98,19 @@ def _show_timing(entries: "list[Entry]", lines: int, output: Output) -> None:
         for what, took_s in (*before, *after):
             output.show(f"  {what:<24}{took_s:>8.1f}")
     output.document({"moves": moves})
+
+
+def _show_savings(plan: Path, samples: Path, days: float, output: Output) -> None:
+    from time import time
+
+    from cascadia.domain.prices import token_prices
+    from cascadia.files.plan_file import read_plan
+    from cascadia.thresholds.savings import observed, savings
+
+    now_s = time()
+    found = savings(observed(samples, token_prices(read_plan(plan)), now_s - days * DAY_S, now_s))
+    output.show(f"last {days:g} days: {found.said}")
+    output.document({"days": days, "savings": found})
 
 
 def _on_machine(run_dir: Path) -> "list[Entry]":

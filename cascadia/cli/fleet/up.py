@@ -23,6 +23,15 @@ if TYPE_CHECKING:
 
 LOOK_S = 0.2
 COMMAND = "from cascadia.cli.main import main; main()"
+ASKS = {
+    "generate": (
+        "chat/completions",
+        '"max_tokens": 100, "messages": [{"role": "user", "content": "What is 17 + 25?"}]',
+    ),
+    "classify": ("classify", '"input": "Creates a bucket"'),
+    "rerank": ("rerank", '"query": "Creates a bucket", "documents": ["Deletes a user", "Makes a bucket"]'),
+}
+"""By the stages' task: path and fields of a request to begin with."""
 
 
 @click.command()
@@ -80,7 +89,7 @@ def up(
     _check(found, folder, router_port)
     url = f"http://127.0.0.1:{router_port}"
     if detach:
-        _detached(folder, url, output, keys="keys" in found.router)
+        _detached(found, folder, url, output)
     else:
         _attached(found, (source, asked), folder, url, output)
 
@@ -111,7 +120,7 @@ def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: 
     def ready() -> None:
         notify("READY=1")
         output.show(f"serving {', '.join(found.routing.stages)} at {url}/v1; state and logs are in {folder}")
-        output.show(next_steps(url, folder, keys="keys" in found.router))
+        output.show(next_steps(url, folder, keys="keys" in found.router, task=found.task))
         output.document({"url": url, "run_dir": folder, "stages": found.routing.stages})
         sys.stdout.flush()
 
@@ -120,7 +129,7 @@ def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: 
     )
 
 
-def _detached(folder: Path, url: str, output: Output, *, keys: bool) -> None:
+def _detached(found: "LocalPlan", folder: Path, url: str, output: Output) -> None:
     """The same command again in a session of its own, waited for until it serves."""
     arguments = [argument for argument in sys.argv[1:] if argument not in ("--detach", "--json")]
     log = folder / "logs" / "up.log"
@@ -138,17 +147,18 @@ def _detached(folder: Path, url: str, output: Output, *, keys: bool) -> None:
             raise CascadiaError(f"{last[0].removeprefix('error: ') if last else 'it ended'} (log: {log})")
         time.sleep(LOOK_S)
     output.show(f"serving at {url}/v1; state and logs are in {folder}")
-    output.show(next_steps(url, folder, keys=keys))
+    output.show(next_steps(url, folder, keys="keys" in found.router, task=found.task))
     output.document({"url": url, "run_dir": folder, "pid": process.pid})
 
 
-def next_steps(url: str, folder: Path, *, keys: bool) -> str:
+def next_steps(url: str, folder: Path, *, keys: bool, task: str = "generate") -> str:
     """What to do now, as commands to copy: ask, look, end."""
     key = "-H 'authorization: Bearer YOUR_KEY' " if keys else ""
-    body = '{"model": "cascadia", "max_tokens": 100, "messages": [{"role": "user", "content": "What is 17 + 25?"}]}'
+    path, fields = ASKS[task]
+    body = f'{{"model": "cascadia", {fields}}}'
     run_dir = "" if folder == RUN_DIR.resolve() else f" --run-dir {shlex.quote(str(folder))}"
     return (
-        f"ask:   curl {url}/v1/chat/completions {key}-H 'content-type: application/json' -d '{body}'\n"
+        f"ask:   curl {url}/v1/{path} {key}-H 'content-type: application/json' -d '{body}'\n"
         f"look:  {url}/ui\n"
         f"end:   cascadia down{run_dir}"
     )

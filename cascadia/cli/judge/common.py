@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from cascadia.domain.quality import QualityTable
+    from cascadia_judge.embedding import EmbeddingJudge
     from cascadia_judge.head.rows import Row
 
 ENCODER_VARIABLE = "CASCADIA_ENCODER"
@@ -49,6 +50,18 @@ def encoder_folder_of(given: Path | None, output: Output) -> Path:
         return fetch(model, lambda done_bytes: step(done_bytes / model.bytes))
 
 
+def read_judge(
+    judge_file: Path, encoder_folder: Path | None, threads: int, output: Output
+) -> "EmbeddingJudge":
+    """The judge that was trained into `judge_file`, with its encoder."""
+    from cascadia_judge.embedding import EmbeddingJudge
+    from cascadia_judge.encoder.encoder import Encoder
+    from cascadia_judge.encoder.memory import Remembering
+
+    encoder = Encoder.read(encoder_folder_of(encoder_folder, output), threads)
+    return EmbeddingJudge.read(judge_file, Remembering(encoder))
+
+
 def encoder_digest(folder: Path) -> str:
     """SHA-256 of the weights."""
     with (folder / "model.safetensors").open("rb") as file:
@@ -80,6 +93,7 @@ def quality_table(
     scores: "NDArray[np.float64]",
     foreseen: "NDArray[np.float64]",
     note: "Callable[[str], None]",
+    kind: str = "embedding",
 ) -> "QualityTable":
     """Quality table of the questions that every stage answered and that have a score each. Stages as they come
     first in the rows.
@@ -121,7 +135,7 @@ def quality_table(
         input_tokens=column(read),
         output_tokens=column(written),
         foreseen=None if np.isnan(foreseen).any() else column(foreseen),
-        scored_by=ScoredBy("embedding"),
+        scored_by=ScoredBy(kind),
     )
 
 

@@ -1,20 +1,24 @@
-"""`cascadia judge serve`: the embedding judge as a small HTTP service."""
+"""`cascadia judge serve`: the embedding judge as a small HTTP service, or a probe in front of its engine."""
 
 import sys
 from pathlib import Path
 
 import click
 
-from cascadia.cli.judge.common import encoder_folder_of, encoder_option
+from cascadia.cli.judge.common import encoder_option, read_judge
+from cascadia.cli.judge.probe_engine import probe_engine, with_probe_engine
+from cascadia.cli.judge.serve_probe import serve_probe
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
 from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
+from cascadia.domain.errors import BadInput
 
 
 @click.command()
 @click.argument("judge_file", metavar="JUDGE", type=click.Path(path_type=Path))
 @with_service(port=8200, queue=1024, queued="answers", batch=16, batched="answers judged together")
 @encoder_option
+@with_probe_engine("whose answers a probe scores")
 @with_output
 def serve(
     judge_file: Path,
@@ -25,24 +29,33 @@ def serve(
     at_once: int,
     api_key_env: str | None,
     encoder_folder: Path | None,
+    engine_url: str | None,
+    slot_folder: Path | None,
     output: Output,
 ) -> None:
     """Serve JUDGE (a file of `cascadia judge train`) until SIGTERM.
 
     POST /v1/score {question, answer, certainty, stage} answers {score, certainty, tokens}; /v1/scores takes
     {items: [...]}. The router asks it where its judge is of kind embedding.
+
+    Of a probe, POST /v1/chat/completions and /v1/completions are answered by the engine, with a score under
+    `cascadia_probe`: a router with a judge of kind probe names this address as the stage's replica.
     """
     bound_threads(threads)
     from cascadia.clients.processes.http_server import BACKLOG, run
     from cascadia.judge_service.app import application
-    from cascadia_judge.embedding import EmbeddingJudge
-    from cascadia_judge.encoder.encoder import Encoder
-    from cascadia_judge.encoder.memory import Remembering
+    from cascadia_judge.probe.file import is_probe
 
+    if is_probe(judge_file):
+        if api_key_env is not None:
+            raise BadInput("--api-key-env", "is not of a probe", "give the engine a key: it is passed on")
+        engine = probe_engine(engine_url, slot_folder)
+        serve_probe(judge_file, engine, host, port, most_waiting=most_waiting, output=output)
+        return
+    if engine_url is not None or slot_folder is not None:
+        raise BadInput("--engine", "is of a probe, and this is an embedding judge", "leave it out")
     api_key = key_of(api_key_env)
-    judge = EmbeddingJudge.read(
-        judge_file, Remembering(Encoder.read(encoder_folder_of(encoder_folder, output), threads))
-    )
+    judge = read_judge(judge_file, encoder_folder, threads, output)
     listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:

@@ -1,4 +1,4 @@
-"""`cascadia judge train`: heads for the embedding judge, from graded answers."""
+"""`cascadia judge train`: heads for the embedding judge, or a probe, from graded answers."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +14,10 @@ from cascadia.cli.judge.common import (
     quality_table,
     rows_of,
 )
+from cascadia.cli.judge.probe_engine import probe_engine, with_probe_engine
 from cascadia.cli.judge.train_foresight import train_foresight
 from cascadia.cli.judge.train_outputs import heads_table, told
+from cascadia.cli.judge.train_probe import train_probe_file
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
 from cascadia.domain.errors import BadInput
@@ -64,6 +66,12 @@ if TYPE_CHECKING:
     help="Learn from the questions alone how good each stage's answer will be: for `quality.foresight` of a spec.",
 )
 @click.option(
+    "--probe",
+    is_flag=True,
+    help="Learn from the hidden states of --engine, which reads each question and answer again, not from texts.",
+)
+@with_probe_engine("which wrote the answers, for --probe")
+@click.option(
     "--prompts",
     "prompts_file",
     type=click.Path(path_type=Path),
@@ -88,6 +96,9 @@ def train(
     decoys: float,
     table_file: Path | None,
     foresight: bool,
+    probe: bool,
+    engine_url: str | None,
+    slot_folder: Path | None,
     prompts_file: Path | None,
     seed: int,
     encoder_folder: Path | None,
@@ -109,6 +120,7 @@ def train(
 
     if prompts_file is not None and not foresight:
         raise BadInput("--prompts", "is of --foresight only", "answers name their questions themselves")
+    _check_kind(foresight, probe, decoys, engine_url or slot_folder)
     if table_file is not None:
         kind_of(table_file)
     for path in (out, table_file):
@@ -127,6 +139,10 @@ def train(
         )
         return
     rows = rows_of(answers, stages)
+    if probe:
+        engine = probe_engine(engine_url, slot_folder)
+        train_probe_file(rows, engine, out, table_file=table_file, folds=folds, seed=seed, output=output)
+        return
     folder = encoder_folder_of(encoder_folder, output)
     encoder = Encoder.read(folder)
     with output.progress(f"reading {len(rows):,} answers") as step:
@@ -144,6 +160,15 @@ def train(
     output.show(heads_table(heads, f"{len(rows):,} answers to {about['questions']:,} questions"))
     if not output.json and not output.quiet:
         write(f"wrote {out}" + (f" and {table_file}" if table_file else ""))
+
+
+def _check_kind(foresight: bool, probe: bool, decoys: float, engine: str | Path | None) -> None:
+    """Raises `BadInput` where options contradict each other."""
+    if probe and (foresight or decoys):
+        other = "--foresight" if foresight else "--decoys"
+        raise BadInput(other, "is not of --probe", "leave one of the two out")
+    if engine is not None and not probe:
+        raise BadInput("--engine", "is of --probe only", "add --probe, or leave it out")
 
 
 def _about(rows: "Sequence[Row]", encoder: str, folds: int, decoys: float, seed: int) -> dict[str, Any]:

@@ -14,6 +14,8 @@ from cascadia.render import FILE_NAMES, render, targets_for
 
 if TYPE_CHECKING:
     from cascadia.planner.plan import PlanResult
+    from cascadia.planner.sensitivity.nearby import Sensitivity
+    from cascadia.report.data import ReportData
 
 PLAN_FILES = ("plan.json", "report.html", *FILE_NAMES.values())
 """What the folder may hold; the first marks it as a plan's."""
@@ -37,14 +39,17 @@ def write_outputs(folder: Path, result: Planned) -> None:
         (folder / FILE_NAMES[target]).write_text(text, encoding="utf-8")
 
 
-def write_report(folder: Path, result: "PlanResult", spec: Path, command: str) -> None:
-    """report.html; `command` makes the plan again."""
+def write_report(
+    folder: Path, result: "PlanResult", spec: Path, command: str, around: "Sensitivity | None" = None
+) -> "ReportData":
+    """report.html, and what it shows; `command` makes the plan again. `around`: where it is known already."""
     from cascadia.cli.plan.report import report_data
     from cascadia.report.html import render_report
 
     date = datetime.now(UTC).date().isoformat()
-    text = render_report(report_data(result, spec_name=spec.name, command=command, date=date))
-    (folder / "report.html").write_text(text, encoding="utf-8")
+    data = report_data(result, spec_name=spec.name, command=command, date=date, around=around)
+    (folder / "report.html").write_text(render_report(data), encoding="utf-8")
+    return data
 
 
 def command_line(context: click.Context) -> str:

@@ -78,13 +78,20 @@ from cascadia.domain.objective import Level
     metavar="USD",
     help="Most that the nodes in use may cost together, in dollars an hour, each node whole. Default: the spec's.",
 )
+@click.option(
+    "--pools",
+    type=click.Choice(["any"]),
+    help="GPUs to choose from: `any` offers each that the bundled calibrations measured, at its list price, and needs "
+    "a budget. Default: the spec's.",
+)
 @with_seed
 @click.option(
     "--formulation",
-    type=click.Choice(["columns", "paper"]),
+    type=click.Choice(["columns", "paper", "kairos"]),
     default="columns",
     show_default=True,
-    help="Formulation of the allocation's integer program: ours (columns), or the Cascadia paper's own.",
+    help="Formulation of the allocation's integer program: ours (columns), or the Cascadia paper's own; `kairos` is "
+    "ours on the nodes that Kairos would rent within the budget, for one stage.",
 )
 @click.option(
     "--time-limit",
@@ -120,8 +127,9 @@ def plan(
     confidence: float | None,
     gears: int | None,
     budget_usd_per_hour: float | None,
+    pools: Literal["any"] | None,
     seed: int | None,
-    formulation: Literal["columns", "paper"],
+    formulation: Literal["columns", "paper", "kairos"],
     time_limit_s: float,
     plan_requests: int,
     no_report: bool,
@@ -130,13 +138,14 @@ def plan(
     """Plan a deployment for SPEC (a cascade.yaml) and print it.
 
     With --out, also write plan.json, report.html and the manifests. Flags such as --rate stand in for the
-    spec's own values.
+    spec's own values. Where all stages classify or rerank, SPEC is one of `cascadia schema policy`.
     """
     from cascadia.cli.shared.startup import load_numba_without_blas
 
     load_numba_without_blas()
     from cascadia.cli.plan.outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
     from cascadia.planner.problem.read import read_problem
+    from cascadia.planner.spec.file import answers_in_one_pass
     from cascadia.planner.spec.overrides import Overrides
 
     change = Overrides(
@@ -151,7 +160,13 @@ def plan(
         gears=gears,
         levels=tuple(chain.from_iterable(levels)),
         budget_usd_per_hour=budget_usd_per_hour,
+        pools=pools,
     )
+    if answers_in_one_pass(spec):
+        from cascadia.cli.plan.one_pass import plan_and_write
+
+        plan_and_write(spec, change, out, force=force, reports=not no_report, output=output)
+        return
     with ExitStack() as stack:
         folder = None
         if out is not None:

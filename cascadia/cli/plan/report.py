@@ -18,6 +18,7 @@ from cascadia.planner.gears.ladder import Goals
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.sensitivity.knee import knee
 from cascadia.planner.sensitivity.nearby import Bar, Sensitivity, sensitivity_of
+from cascadia.planner.sensitivity.renting import renting
 from cascadia.report.data import (
     AttainmentCurve,
     FrontierPoint,
@@ -27,17 +28,22 @@ from cascadia.report.data import (
     QualityStep,
     QueueLength,
     RateSensitivity,
+    Renting,
     ReportData,
     Swing,
+    Worth,
 )
 from cascadia_sim.cascade.cascade import CascadeRun
 
 Floats = NDArray[np.float64]
 
 
-def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) -> ReportData:
+def report_data(
+    result: PlanResult, *, spec_name: str, command: str, date: str, around: Sensitivity | None = None
+) -> ReportData:
+    """`around`: the plan's surroundings, where they are known already."""
     problem = result.search.problem
-    around = sensitivity_of(result)
+    around = around or sensitivity_of(result)
     latency = latencies_s(result.run)
     return ReportData(
         plan=result.plan,
@@ -47,7 +53,9 @@ def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) 
         version=__version__,
         date=date,
         latency=LatencySamples(latency, stage_latencies_s(problem, result.run)),
-        queues=tuple(QueueLength(q.name, q.time_s, q.waiting) for q in queues(problem, result.run)),
+        queues=tuple(
+            QueueLength(q.name, q.time_s, q.waiting, q.peak, q.peak_s) for q in queues(problem, result.run)
+        ),
         frontier=_frontier(result, around),
         knee=tuple(
             KneePoint(p.usd_per_hour, p.latency_s, p.gpus, p.replicas, p.chosen, p.fastest)
@@ -61,7 +69,24 @@ def report_data(result: PlanResult, *, spec_name: str, command: str, date: str) 
         rate_sensitivity=RateSensitivity(around.rates.multiplier, *around.rates.quantiles_s),
         quality_sensitivity=tuple(_step(result, bar) for bar in around.bars),
         swing=_swing(result),
+        renting=_renting(result),
+        tokens_per_request=_tokens_per_request(result),
     )
+
+
+def _renting(result: PlanResult) -> Renting | None:
+    found = renting(result)
+    if found is None:
+        return None
+    worths = tuple(Worth(w.stage, w.pool, w.requests_per_usd, w.by_size) for w in found.worths)
+    return Renting(worths, tuple((c.rate_rps, c.usd_per_hour) for c in found.costs))
+
+
+def _tokens_per_request(result: PlanResult) -> float:
+    """Tokens of a prompt and of the answer that its client gets, on average."""
+    workload, by = result.simulator.problem.workload, result.run.answered_by
+    every = np.arange(len(by)) % len(workload)
+    return float((workload.input_tokens[by, every] + workload.output_tokens[by, every]).mean())
 
 
 def _swing(result: PlanResult) -> Swing | None:

@@ -126,7 +126,9 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str, slo_s: 
     latency = latencies_s(result.run)
     samples = LatencySamples(latency, stage_latencies_s(result.problem, result.run))
     curve = attainment(latency)
-    lengths = tuple(QueueLength(q.name, q.time_s, q.waiting) for q in queues(result.problem, result.run))
+    lengths = tuple(
+        QueueLength(q.name, q.time_s, q.waiting, q.peak, q.peak_s) for q in queues(result.problem, result.run)
+    )
     sla = line_chart(
         [Series("attainment", curve.limit_s, curve.share * 100)],
         title="SLO attainment",

@@ -102,14 +102,23 @@ def simulate(
         raise click.UsageError("--plots go with a replay, not with --explain")
     from cascadia.cli.simulate.outputs import as_json, tables, write_plots
     from cascadia.files.plan_file import read_plan
-    from cascadia.planner.problem.quality_file import read_quality
+    from cascadia.planner.problem.points import read_as_planned
     from cascadia.planner.problem.trace_file import read_trace_for
     from cascadia.planner.replay.iterations import decoded_contexts
     from cascadia.planner.replay.replay import replay
     from cascadia.report.words import mixture
 
     found = read_plan(plan)
+    refused = {
+        "--explain": explain,
+        "--quality-table": quality_table is not None,
+        "--plots": plots is not None,
+        "--slo": slo_s is not None,
+    }
     folder = plan if plan.is_dir() else plan.parent
+    if found.policies:
+        _in_one_pass(found, trace_file, trace_format, rate_rps, output, refused)
+        return
     if trace_file is None:
         if not explain:
             raise click.UsageError("give --trace, or --explain")
@@ -117,15 +126,10 @@ def simulate(
         return
     with output.progress("reading") as step:
         trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, found.seed)
-        names = tuple(stage.name for stage in found.stages)
         # Scores that say nothing of their scale are on that of the plan's own table.
         scale = None if found.judge.scale == 100.0 else found.judge.scale
         asides: list[str] = []
-        table = (
-            None
-            if quality_table is None
-            else read_quality(quality_table, names, scale=scale, note=asides.append)
-        )
+        table = None if quality_table is None else read_as_planned(found, quality_table, scale, asides.append)
         step(None, f"simulating {len(trace):,} requests")
         result = replay(found, trace, folder=folder, table=table, seed=seed)
     if explain:
@@ -141,6 +145,36 @@ def simulate(
     if plots is not None:
         output.show(f"plots in {plots}")
     output.document(as_json(found, result, slo_s))
+
+
+def _in_one_pass(
+    plan: "Plan",
+    trace_file: Path | None,
+    trace_format: str | None,
+    rate_rps: float | None,
+    output: Output,
+    refused: dict[str, bool],
+) -> None:
+    """Replay of a plan with policies. Raises `UsageError` for an option that says nothing to them."""
+    for option, given in refused.items():
+        if given:
+            raise click.UsageError(f"{option} says nothing to models that answer in one pass")
+    if trace_file is None:
+        raise click.UsageError("give --trace")
+    import numpy as np
+
+    from cascadia.cli.simulate.one_pass import document, table
+    from cascadia.planner.policies.replayed import replay_policies
+    from cascadia.planner.problem.trace_file import read_trace_for
+
+    with output.progress("simulating"):
+        trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, plan.seed)
+        arrival_s = np.asarray(trace.arrival_s, np.float64)
+        predicted, outcome = replay_policies(plan, arrival_s)
+    output.show(table(plan, predicted, outcome, len(arrival_s)))
+    for note in oddities:
+        output.note(f"note: {note}")
+    output.document(document(predicted, outcome))
 
 
 def _explain(

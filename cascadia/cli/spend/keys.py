@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import positive, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -53,6 +53,11 @@ def keys() -> None:
     help="Requests of the key that may be under way at once. Default: no limit.",
 )
 @click.option(
+    "--usd-per-month",
+    type=positive,
+    help="Dollars that requests of the key may cost in a calendar month (UTC). Default: no limit.",
+)
+@click.option(
     "--priority",
     type=click.IntRange(-1000, 1000),
     default=0,
@@ -76,6 +81,7 @@ def add(
     requests_per_minute: int | None,
     tokens_per_minute: int | None,
     concurrent: int | None,
+    usd_per_month: float | None,
     priority: int,
     max_gear: int | None,
     expires_days: int | None,
@@ -95,7 +101,7 @@ def add(
         digest=made.digest,
         scopes=frozenset(scope for scope in SCOPES if scope in scopes) or frozenset({"inference"}),
         models=frozenset(models) or None,
-        limits=KeyLimits(requests_per_minute, tokens_per_minute, concurrent),
+        limits=KeyLimits(requests_per_minute, tokens_per_minute, concurrent, usd_per_month),
         expires_s=None if expires_days is None else (now + timedelta(days=expires_days)).timestamp(),
         priority=priority,
         max_gear=max_gear,
@@ -122,6 +128,7 @@ def list_(file: Path, output: Output) -> None:
             "requests_per_minute": key.limits.requests_per_minute,
             "tokens_per_minute": key.limits.tokens_per_minute,
             "concurrent": key.limits.concurrent,
+            "usd_per_month": key.limits.usd_per_month,
             "priority": key.priority,
             "max_gear": key.max_gear,
             "expires": None
@@ -143,6 +150,7 @@ def list_(file: Path, output: Output) -> None:
             "requests/min",
             "tokens/min",
             "at once",
+            "$/month",
             "priority",
             "max gear",
             "expires",
@@ -173,6 +181,6 @@ def _cell(value: object) -> str:
         ", ".join(value)
         if isinstance(value, list)
         else f"{value:,}"
-        if isinstance(value, int)
+        if isinstance(value, int | float)
         else str(value)
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import uvicorn
 import uvloop
-from fastapi import FastAPI
+from starlette.types import ASGIApp
 
 BACKLOG = 1024
 KEEP_ALIVE_S = 75
@@ -24,7 +24,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-def run(app: FastAPI, listening: socket.socket, told: Callable[[], None]) -> None:
+def run(app: ASGIApp, listening: socket.socket, told: Callable[[], None]) -> None:
     """`told` is called once, when the socket accepts connections already."""
     config = uvicorn.Config(
         app,

@@ -11,7 +11,7 @@ from pathlib import Path
 
 FLAGS = (
     *("--model", "--alias", "--host", "--port", "--parallel", "--ctx-size", "--batch-size"),
-    *("--threads", "--cache-ram", "--n-gpu-layers", "--chat-template-file"),
+    *("--threads", "--cache-ram", "--n-gpu-layers", "--chat-template-file", "--slot-save-path"),
 )
 """Those with a value."""
 
@@ -47,6 +47,9 @@ def serve(flags: dict[str, str]) -> None:
     params.cache_ram_mib = int(flags.get("--cache-ram", 0))
     if "--chat-template-file" in flags:
         params.chat_template = Path(flags["--chat-template-file"]).read_text(encoding="utf-8")
+    if "--slot-save-path" in flags:
+        # The server joins folder and name as they are.
+        params.slot_save_path = f"{flags['--slot-save-path'].rstrip('/')}/"
     ended = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())

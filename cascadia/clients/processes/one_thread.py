@@ -28,17 +28,20 @@ class _Waiting(NamedTuple, Generic[Entry, Found]):
 class OneThread(Generic[Entry, Found]):
     """`compute` is given the first entry and, in the order of their coming, those of its `kind` while their sizes
     together are `at_once` at most; `seen` is told these and their seconds. Entries of `most_waiting` together may wait.
+    `compute` may give what it found of an entry, by its place, before it ends: its caller waits for no other.
+    `thread`: of a queue that shares it with others; whoever made it ends it.
     """
 
     def __init__(
         self,
         name: str,
-        compute: Callable[[list[Entry]], Sequence[Found]],
+        compute: Callable[[list[Entry], Callable[[int, Found], object]], Sequence[Found]],
         kind: Callable[[Entry], object],
         seen: Callable[[list[Entry], float], object],
         *,
         at_once: int,
         most_waiting: int,
+        thread: ThreadPoolExecutor | None = None,
     ) -> None:
         self.most_waiting = most_waiting
         self.waiting = 0
@@ -46,7 +49,8 @@ class OneThread(Generic[Entry, Found]):
         self._compute, self._kind, self._seen = compute, kind, seen
         self._queue: deque[_Waiting[Entry, Found]] = deque()
         self._some = asyncio.Event()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._own = thread is None
+        self._thread = thread or ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
         self._work: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -57,14 +61,15 @@ class OneThread(Generic[Entry, Found]):
             self._work.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._work
-        self._thread.shutdown(wait=True)
+        if self._own:
+            self._thread.shutdown(wait=True)
         for one in self._queue:
             one.found.cancel()
         self._queue.clear()
         self.waiting = 0
 
     async def found(self, entries: Sequence[Entry], sizes: Sequence[int]) -> list[Found]:
-        """What is computed of each of `entries`. Raises `Busy`."""
+        """Results, one of each of `entries`. Raises `Busy`."""
         if self.waiting + sum(sizes) > self.most_waiting:
             raise Busy
         loop = asyncio.get_running_loop()
@@ -88,8 +93,12 @@ class OneThread(Generic[Entry, Found]):
                 continue
             entries = [one.entry for one in some]
             started_s = loop.time()
+
+            def give(at: int, found: Found, some: Sequence[_Waiting[Entry, Found]] = some) -> None:
+                loop.call_soon_threadsafe(_answer, some[at].found, found)
+
             try:
-                found = await loop.run_in_executor(self._thread, self._compute, entries)
+                found = await loop.run_in_executor(self._thread, self._compute, entries, give)
             except Exception as error:  # noqa: BLE001 (whoever waits is told; the next batch may go better)
                 for one in some:
                     if not one.found.done():
@@ -97,8 +106,7 @@ class OneThread(Generic[Entry, Found]):
                 continue
             self._seen(entries, loop.time() - started_s)
             for one, its in zip(some, found, strict=True):
-                if not one.found.done():
-                    one.found.set_result(its)
+                _answer(one.found, its)
 
     def _next(self) -> list[_Waiting[Entry, Found]]:
         some: list[_Waiting[Entry, Found]] = []
@@ -117,3 +125,8 @@ class OneThread(Generic[Entry, Found]):
                 others.append(one)
         self._queue = others
         return some
+
+
+def _answer(waiting: "asyncio.Future[Found]", found: Found) -> None:
+    if not waiting.done():
+        waiting.set_result(found)

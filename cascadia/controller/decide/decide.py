@@ -6,7 +6,8 @@ as its objective says. With L0 the loss of keeping today's plan, L1 the candidat
 expected to stay as it is, D the duration of the move (start-up times of its models, one after another), k the part of
 today's need that is kept all the while, G the GPU-seconds of loading and N all GPUs:
 
-    gain    = 1 - L1 / L0                       (1 where only the candidate keeps the objective's bounds)
+    gain    = 1 - L1 / L0                       (1 where only the candidate keeps the objective's bounds; what it
+                                                 misses them by less where neither does)
     benefit = gain * (H - D)
     cost    = (1 - k) * D + G / N               seconds of the whole system, both
 
@@ -25,24 +26,33 @@ from math import inf
 from statistics import median
 from typing import Literal
 
+from cascadia.controller.decide.misses import Misses
+
 DAY_S = 86_400.0
+ALIKE = 0.01
+"""Two plans that break their bounds by shares less far apart than this do so alike: simulating errs by as much."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """A plan on today's traffic. `loss`: smaller is better, `what` and `unit` say of what.
 
-    `keeps_bounds`: it sustains the load, and keeps the objective's least quality and largest latency. `gpus`: by pool.
+    `gpus`: by pool.
     """
 
     loss: float
-    keeps_bounds: bool
+    misses: Misses
     gpus: Mapping[str, int]
     what: str = "p95"
     unit: str = "s"
 
+    @property
+    def keeps_bounds(self) -> bool:
+        """It sustains the load, and keeps the objective's least quality and largest latencies."""
+        return self.misses.most == 0.0
+
     def __str__(self) -> str:
-        short = "" if self.keeps_bounds else " (breaks its bounds)"
+        short = "" if self.keeps_bounds else f" ({self.misses})"
         return f"{self.loss:.3g} {self.unit}{short}"
 
 
@@ -137,13 +147,14 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
         return Decision("keep", f"today's plan is the best found ({today.what} {today})")
     if move_cost is None:
         return Decision("keep", f"{told}, but {situation.blocked or 'there is no safe way there'}")
-    # Where latency is what is sought, a plan that is slower on the same traffic is none to flee to.
-    slower = candidate.unit == "s" and candidate.loss >= today.loss
+    # Where latency is what is sought, a plan that is slower on the same traffic is none to flee to, but for quality.
+    better = today.misses.quality - candidate.misses.quality > ALIKE
+    slower = candidate.unit == "s" and candidate.loss >= today.loss and not better
     gone = _lacking(today.gpus, situation.gpus) is not None
     rescue = candidate.keeps_bounds and (gone or not (today.keeps_bounds or slower))
     if today.keeps_bounds and not candidate.keeps_bounds:
         return Decision("keep", f"the new plan breaks its bounds ({told})")
-    gain = 1.0 if rescue else _gain(today.loss, candidate.loss)
+    gain = 1.0 if rescue else 0.0 if slower else _gain(today, candidate)
     lasts_s = expected_s(situation.changed_at_s, policy.horizon_s)
     benefit_s = gain * max(0.0, lasts_s - move_cost.duration_s)
     cost_s = (1.0 - move_cost.keeps) * move_cost.duration_s + move_cost.gpu_s / max(
@@ -206,10 +217,13 @@ def expected_s(changed_at_s: Sequence[float], otherwise_s: float) -> float:
     return median(gaps) if len(gaps) >= 2 else otherwise_s
 
 
-def _gain(today: float, candidate: float) -> float:
-    if today <= 0.0 or candidate >= today:
+def _gain(today: Forecast, candidate: Forecast) -> float:
+    """By their losses; where neither keeps its bounds, by what those are broken by less."""
+    if abs(less := today.misses.most - candidate.misses.most) > ALIKE:
+        return max(0.0, less)
+    if today.loss <= 0.0 or candidate.loss >= today.loss:
         return 0.0
-    return 1.0 if today == float("inf") else 1.0 - candidate / today
+    return 1.0 if today.loss == inf else 1.0 - candidate.loss / today.loss
 
 
 def _lacking(wanted: Mapping[str, int], there: Mapping[str, int]) -> str | None:

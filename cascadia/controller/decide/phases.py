@@ -34,7 +34,7 @@ class Event(StrEnum):
     ALIKE = "the gate's scores are as before"
     PASSED = "waited long enough"
     ENOUGH = "enough requests since"
-    ASKED = "GPUs are lost or back, the plan does not hold, or no replicas are left to add"
+    ASKED = "GPUs are lost or back, prices changed, the plan does not hold, or no replicas are left to add"
     INFEASIBLE = "decision 'no new plan'"
     PLANNED = "both plans simulated on what came since"
     KEEP = "decision 'keep'"
@@ -80,6 +80,7 @@ NEXT: dict[tuple[Phase, Event], Phase | None] = {
 STAYS_OR_ENDS = (
     "Looking --> Looking: speed (an engine drifts)",
     "Looking --> Looking: scaled (the load asks for more or fewer replicas)",
+    "Looking --> Looking: profile (six hours' rates are kept)",
     "Looking --> Looking: gears (questions compared, under load and without)",
     "Moving --> Moving: step",
     "Looking --> [*]: SIGTERM, or handed-back",

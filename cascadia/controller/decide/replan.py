@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascadia.controller.decide.decide import Forecast
 from cascadia.controller.decide.gpus_left import on_gpus
+from cascadia.controller.decide.misses import Misses, misses
 from cascadia.domain.errors import CascadiaError, Infeasible
 from cascadia.files.text import write_whole
 
@@ -115,6 +116,7 @@ def main(folder: str) -> None:
 
 
 def _replanned(request: Request) -> dict[str, Any]:
+    from cascadia.controller.decide.prices import at_prices, prices_of
     from cascadia.controller.speed.as_served import plan_as_served, problem_as_served, problem_as_started
     from cascadia.domain.problem import Problem
     from cascadia.files.plan_file import read_plan, write_plan
@@ -134,7 +136,10 @@ def _replanned(request: Request) -> dict[str, Any]:
         # The router's own scores are of 100, whatever the spec's table was on.
         scale = spec.quality.scale if request.table is None else None
         quality = spec.quality.model_copy(update={"table": table, "scale": scale})
-        changed = spec.model_copy(update={"workload": workload, "quality": quality})
+        # A router's samples say nothing of what an answer would have been at an exit.
+        whole = tuple(stage.model_copy(update={"exits": ()}) for stage in spec.stages)
+        stages = spec.stages if request.table is None else whole
+        changed = spec.model_copy(update={"workload": workload, "quality": quality, "stages": stages})
         return Overrides(rate_rps=rate_rps)(on_gpus(changed, request.gpus))
 
     running = read_plan(request.today)
@@ -148,7 +153,7 @@ def _replanned(request: Request) -> dict[str, Any]:
         if not bounded:
             raise
         found = plan(problem).plan
-    before = plan_as_served(running, request.learned)
+    before = plan_as_served(at_prices(running, prices_of(found)), request.learned)
     if request.table is not None:
         # The same judge in the same router: who made the scores, and on which scale, has not changed.
         found = replace(found, judge=of_the_same_judge(found.judge, before.judge))
@@ -191,19 +196,16 @@ def prospect_of(
     try:
         result = replay(plan, trace, folder=folder, table=table, seed=seed)
     except BadInput:
-        return {**told, "loss": None, "keeps_bounds": False, "need_rps": {}}
+        return {**told, "loss": None, "misses": Misses(load=1.0), "need_rps": {}}
     predicted, objective = result.predicted, plan.objective
-    keeps = result.certificate.holds
-    keeps &= all(level.reached_s <= level.max_s for level in predicted.levels)
-    # By the mean, not by the lower bound that a plan is chosen by: the plan in force met that when it was made, and on
-    # the fewer scores seen since a plan as good as ever would seem to miss it for want of samples.
-    keeps &= objective.quality_min is None or predicted.quality.mean >= objective.quality_min
     loss = {
         "latency": predicted.objective_s,
         "cost": predicted.usd_per_hour,
         "quality": 100.0 - predicted.quality.mean,
+        "rate": 100.0 * max(stage.load or 0.0 for stage in predicted.stages),
     }[objective.goal]
-    return {**told, "loss": loss, "keeps_bounds": bool(keeps), "need_rps": predicted.rates_rps()}
+    missed = misses(predicted, objective, holds=result.certificate.holds)
+    return {**told, "loss": loss, "misses": missed, "need_rps": predicted.rates_rps()}
 
 
 def _named(plan: "Plan") -> dict[str, str]:
@@ -212,13 +214,17 @@ def _named(plan: "Plan") -> dict[str, str]:
             return {"what": f"p{100 * plan.objective.quantile:g}", "unit": "s"}
         case "cost":
             return {"what": "cost", "unit": "$/h"}
+        case "rate":
+            return {"what": "capacity in use", "unit": "%"}
         case _:
             return {"what": "quality lost", "unit": "points"}
 
 
 def _prospect(document: Mapping[str, Any]) -> Prospect:
     loss = float("inf") if document["loss"] is None else float(document["loss"])
-    forecast = Forecast(loss, document["keeps_bounds"], document["gpus"], document["what"], document["unit"])
+    forecast = Forecast(
+        loss, Misses(*document["misses"]), document["gpus"], document["what"], document["unit"]
+    )
     return Prospect(forecast, document["need_rps"])
 
 

@@ -33,6 +33,7 @@ REASONS: Mapping[Kind, str] = {
     "handed-back": "HandedBack",
     "speed": "SpeedChanged",
     "scaled": "Scaled",
+    "profile": "RatesKept",
     "gears": "GearsCompared",
 }
 WARNINGS = ("rolled-back", "failed")

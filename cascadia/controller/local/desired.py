@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from importlib.util import find_spec
@@ -14,17 +14,19 @@ from cascadia.clients.processes import llama_server
 from cascadia.controller.local.engines_file import Engine, Local
 from cascadia.controller.local.judge import embedding_judge, model_of_judge, stage_of_judge
 from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
+from cascadia.controller.local.one_pass import one_pass_launches, one_pass_router
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
-from cascadia.domain.prices import USD_PER_MILLION, token_costs
+from cascadia.domain.routed import stages_document
 from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
 from cascadia.render.engine_groups import EngineGroup, engine_groups
 from cascadia.render.engines import STARTUP_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
+from cascadia.render.one_pass import in_one_pass
 from cascadia.render.processes import LOOPBACK
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
@@ -41,6 +43,11 @@ class LocalPlan:
     gpus: Mapping[str, int]
     router: Mapping[str, Any]
 
+    @property
+    def task(self) -> str:
+        """What all of its stages do."""
+        return str(self.router["stages"][0].get("task", "generate"))
+
     def desired(
         self, need_rps: Mapping[str, float] | None = None, surge: Mapping[str, int] | None = None
     ) -> Desired:
@@ -51,6 +58,8 @@ class LocalPlan:
 def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     """Raises `BadInput` where this is no plan for one machine, or the file names a stage that the plan lacks."""
     local = local or Local()
+    if in_one_pass(plan):
+        return _in_one_pass(plan, local)
     _check(plan, local)
     launches: dict[Kind, Launch] = {}
     counts: Counter[Kind] = Counter()
@@ -69,18 +78,35 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
     served = (*stages, *judges)
     thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1])
+    return LocalPlan(launches, counts, Routing(served, thresholds, _label(router)), _there(plan), router)
+
+
+def _in_one_pass(plan: Plan, local: Local) -> LocalPlan:
+    """The same of models that share their workers."""
+    started = one_pass_launches(plan, local)
+    _check_names(local, [kind.stage for kind in started])
+    router = one_pass_router(plan, local)
+    return LocalPlan(
+        {kind: launch for kind, (launch, _) in started.items()},
+        {kind: count for kind, (_, count) in started.items()},
+        Routing(tuple(kind.stage for kind in started), (), _label(router)),
+        _there(plan),
+        router,
+    )
+
+
+def _label(router: Mapping[str, Any]) -> str:
     # Where it listens is settled when it starts, and may have been told to `cascadia up` alone.
     told = {name: value for name, value in router.items() if name != "port"}
-    label = blake2b(orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
-    there = {pool.name: pool.gpus for pool in plan.cluster.pools}
-    return LocalPlan(launches, counts, Routing(served, thresholds, label), there, router)
+    return blake2b(orjson.dumps(told, option=orjson.OPT_SORT_KEYS), digest_size=5).hexdigest()
+
+
+def _there(plan: Plan) -> dict[str, int]:
+    return {pool.name: pool.gpus for pool in plan.cluster.pools}
 
 
 def _check(plan: Plan, local: Local) -> None:
-    names = [name for name, _ in units(plan)]
-    for name in local.stages:
-        if name not in names:
-            raise BadInput(f"stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}")
+    _check_names(local, [name for name, _ in units(plan)])
     for pool in plan.cluster.pools:
         if pool.nodes > 1:
             raise BadInput(
@@ -88,6 +114,12 @@ def _check(plan: Plan, local: Local) -> None:
                 f"has {pool.nodes} nodes, and this is one machine",
                 "plan with nodes: 1, or use Kubernetes",
             )
+
+
+def _check_names(local: Local, names: Sequence[str]) -> None:
+    for name in local.stages:
+        if name not in names:
+            raise BadInput(f"stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}")
 
 
 def units(plan: Plan) -> list[tuple[str, Deployed]]:
@@ -126,7 +158,10 @@ def _launch(
         cores,
         *times,
         capacity_rps=capacity_rps(plan, name, group),
-        max_concurrency=engine.max_concurrency if engine is not None else 2 * unit.config.max_num_seqs,
+        max_concurrency=engine.max_concurrency
+        if engine is not None
+        else plan.places(name, unit.config.max_num_seqs),
+        learns=group.learns,
     )
 
 
@@ -172,40 +207,16 @@ def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], Engin
 
 
 def _router(plan: Plan, local: Local) -> dict[str, Any]:
-    deployed = [stage for stage in plan.stages if stage.deployed]
-    threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
-    costs = token_costs(plan)
-    unit = {"cost_unit": USD_PER_MILLION} if costs is not None and costs.in_usd else {}
-    stages = []
-    for stage in deployed:
-        engine = local.stages.get(stage.name)
-        model = engine.model if engine is not None and engine.model else stage.name
-        entry: dict[str, Any] = {"name": stage.name, "model": model, "threshold": threshold[stage.name]}
-        if (least := plan.skips(stage.name)) is not None:
-            entry["skip_below"] = least
-        entry |= plan.balancing_document(stage.name)
-        if costs is not None:
-            entry["cost"] = costs.by_stage[stage.name]
-        if stage.max_tokens is not None:
-            entry["max_tokens"] = stage.max_tokens
-        if (api := stage.external) is not None:
-            if api.base_url is None:
-                raise BadInput(
-                    f"plan: stage {stage.name}",
-                    "is somebody else's API, and nothing says where",
-                    "plan with base_url",
-                )
-            key = {"api_key_env": api.api_key_env} if api.api_key_env else {}
-            limit = {"requests_per_minute": api.requests_per_minute} if api.requests_per_minute else {}
-            entry |= {
-                "model": stage.model,
-                "replicas": [{"url": api.base_url, "health_path": None, **key, **limit}],
-            }
-        stages.append({**entry, "max_model_len": stage.max_model_len})
+    told = stages_document(plan)
+    engines = {name: engine.model for name, engine in local.stages.items() if engine.model}
+    # An API elsewhere has a model of its own.
+    told["stages"] = [
+        {"model": engines.get(stage["name"], stage["name"]), **stage} for stage in told["stages"]
+    ]
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]
-    router: dict[str, Any] = {"stages": stages, "names": names, **unit, "watch_s": 0, "samples": log}
+    router: dict[str, Any] = {**told, "names": names, "watch_s": 0, "samples": log}
     router |= {**plan.routing_document(), **local.router}
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(

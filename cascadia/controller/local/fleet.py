@@ -40,7 +40,7 @@ class LocalFleet:
 
     async def observe(self) -> dict[str, Any]:
         """The document that `observed_of` reads."""
-        running = await self._router.running(self.members.serving)
+        running = await self._router.running(self._file.serving)
         told, router = self._file.told, self._router.process
         return {
             "replicas": [_seen(m, running.get(m.process.url, 0)) for m in self.members.values()],

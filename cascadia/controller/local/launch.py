@@ -18,7 +18,7 @@ class Launch:
     are cores of this machine, to which the process is bound.
 
     `capacity_rps`: what its plan gives one replica to do, and its weight among those of its stage. `max_concurrency`
-    None leaves the router's default.
+    None leaves the router's default. `learns`: what the router's file says of the replica to a balancing that learns.
     """
 
     kind: Kind
@@ -30,6 +30,7 @@ class Launch:
     drain_s: float = 120.0
     capacity_rps: float = 1.0
     max_concurrency: int | None = None
+    learns: Mapping[str, Any] = field(default_factory=dict)
 
     def filled(
         self, *, port: int, name: str, gpus: tuple[int, ...]

@@ -44,6 +44,11 @@ class RouterFile:
     def routes_to(self, stage: str) -> bool:
         return self.told.routing is not None and stage in self.told.routing.stages
 
+    def serving(self, stage: str) -> list[Member]:
+        """Members behind the router's stage of that name."""
+        told = {str(each["name"]): replicas_of(each) for each in self.told.document.get("stages", ())}
+        return self._members.serving(told.get(stage, stage))
+
     def gone(self, member: Member) -> None:
         """Gives the member's port back, once the file no longer names it."""
         named = self._named.get(member.stage)
@@ -70,13 +75,19 @@ class RouterFile:
 def with_replicas(
     document: Mapping[str, Any], routed: Iterable[str], replicas: Callable[[str], list[dict[str, Any]]]
 ) -> dict[str, Any]:
-    """A plan's router.yaml with the replicas of each stage; of those routed to, the one that is none is the judge."""
-    stages = [{"replicas": replicas(stage["name"]), **stage} for stage in document["stages"]]
+    """A plan's router.yaml with the replicas of each stage, or of its group's workers; of those routed to, the one that
+    is none is the judge."""
+    stages = [{"replicas": replicas(replicas_of(stage)), **stage} for stage in document["stages"]]
     found = {**document, "stages": stages}
-    names = {stage["name"] for stage in stages}
+    names = {replicas_of(stage) for stage in stages}
     for judge in (stage for stage in routed if stage not in names):
         found["judge"] = {**document["judge"], "replicas": replicas(judge)}
     return found
+
+
+def replicas_of(stage: Mapping[str, Any]) -> str:
+    """Name under which the fleet has the replicas of a stage of router.yaml."""
+    return str(stage.get("group") or stage["name"])
 
 
 def _entry(member: Member) -> dict[str, Any]:
@@ -85,5 +96,6 @@ def _entry(member: Member) -> dict[str, Any]:
         "url": member.process.url,
         "share": launch.capacity_rps,
         "health_path": launch.health_path,
+        **launch.learns,
     }
     return entry if launch.max_concurrency is None else {**entry, "max_concurrency": launch.max_concurrency}

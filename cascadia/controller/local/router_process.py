@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -62,13 +63,14 @@ class RouterProcess:
     async def running(self, serving: Callable[[str], Sequence[Member]]) -> dict[str, int]:
         """Requests in hand by address, as the router counts: its replicas stand in the order of its file."""
         told = (await self._ready_document()).get("stages", {})
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for stage, entry in told.items():
             members = serving(stage)
             counts = [replica["running"] for replica in entry["replicas"].values()]
             # They differ in number while a change of the file is under way: then nobody knows whose counts these are.
             if len(counts) == len(members):
-                found.update(zip((m.process.url for m in members), counts, strict=True))
+                # Stages of one group share their workers.
+                found.update(dict(zip((m.process.url for m in members), counts, strict=True)))
         return found
 
     async def idle(self, stage: str) -> bool:

@@ -26,12 +26,14 @@ Kind = Literal[
     "handed-back",
     "speed",
     "scaled",
+    "profile",
     "gears",
 ]
 """`begun` to `moved`, `failed` or `rolled-back` is one move; `adopted`: a controller took up what it found; `given`:
 somebody wants another plan; `holding` to `held`: the plan in force was made so again; `handed-back`: engines are
 Helm's; `speed`: engines are not as fast as planned, or one of them as its siblings; or what a plan takes them to be;
-`scaled`: more or fewer replicas of the plan's own shapes, for the load of this moment; `gears`: whether questions are
+`scaled`: more or fewer replicas of the plan's own shapes, for the load of this moment; `profile`: rates of the last
+hours, by which those of the coming days are foretold; `gears`: whether questions are
 as hard under load as without."""
 
 FILE = "history.jsonl"

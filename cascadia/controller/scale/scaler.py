@@ -18,6 +18,7 @@ from cascadia.controller.move.state import Desired, Kind, Observed, planned_stag
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop
 from cascadia.controller.scale.as_scaled import as_scaled
 from cascadia.controller.scale.load import LoadSource
+from cascadia.controller.scale.profile import STRETCH_S, Foretold, Profile
 from cascadia.controller.scale.rate import Arrivals
 from cascadia.controller.scale.size import Load, Queues, Quiet, counts_for, within
 from cascadia.controller.scale.sizes import StageSize, sizes_of
@@ -29,6 +30,12 @@ AGAIN_S = 300.0
 """After a replica of a kind did not start, before another is."""
 SHORT_S = 60.0
 """That more is wanted than there are GPUs for, before it counts as the ceiling."""
+
+RISE = 0.1
+"""What days before foretell beyond the load of the moment, less than this share of it, is left to that: no noise of
+theirs starts a replica."""
+KEPT = 72
+"""Stretches of the profile that are written down at a time: six hours."""
 
 Startup = Callable[[Kind], float]
 
@@ -77,6 +84,9 @@ class Scaler:
         """When a replica was last started, or ready: what is late until then is on its way to be mended."""
         self.planned_rps = 0.0
         self.arrivals = Arrivals()
+        self.profile = Profile(_kept(journal.state.entries()))
+        self._kept_to: int | None = None
+        self.foretold: Foretold | None = None
         self.rate_rps: float | None = None
 
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
@@ -136,6 +146,7 @@ class Scaler:
             return
         now_s = self._journal.clock()
         self.arrivals.add(now_s, load.came)
+        self._keep(self.profile.add(now_s, load.came))
         observed = await self.backend.observe()
         self._there = observed.gpus
         if observed.routing is None:
@@ -162,6 +173,9 @@ class Scaler:
         self.rate_rps = self.arrivals.ahead_rps(slowest_s)
         if self.rate_rps is None:
             return None
+        self.foretold = self.profile.ahead(now_s, slowest_s)
+        if self.foretold is not None and self.foretold.rps > (1.0 + RISE) * self.rate_rps:
+            self.rate_rps = self.foretold.rps
         queues = self._queues.least(now_s, load)
         wanted: dict[Kind, int] = {}
         for size in self._sizes:
@@ -183,6 +197,19 @@ class Scaler:
         self._tell(counts, there, load)
         return counts
 
+    def _keep(self, ended: list[int]) -> None:
+        """Writes the profile's rates down, six hours at a time: a controller after this one goes on with them."""
+        if not ended:
+            return
+        self._kept_to = ended[0] if self._kept_to is None else self._kept_to
+        if ended[-1] - self._kept_to + 1 < KEPT:
+            return
+        rates = self.profile.rates(range(self._kept_to, ended[-1] + 1))
+        self._kept_to = ended[-1] + 1
+        what = f"{min(rates.values()):.3g} to {max(rates.values()):.3g} req/s in the last {KEPT * STRETCH_S / 3600:g} h"
+        facts = {str(number): round(rps, 4) for number, rps in rates.items()}
+        self._journal.note("profile", what, {"stretches": facts})
+
     def _tell(self, counts: Mapping[Kind, int], there: Mapping[Kind, int], load: Load) -> None:
         """Each change once."""
         changed = {kind: n for kind, n in counts.items() if n != self._told.get(kind, there.get(kind, 0))}
@@ -193,7 +220,10 @@ class Scaler:
         for kind, count in sorted(changed.items()):
             parts.append(f"{count} of {planned_stage(kind.stage)} instead of {there.get(kind, 0)}")
         in_hand = sum(load.in_hand.values())
-        what = f"{', '.join(parts)}: {self.rate_rps:.3g} req/s ahead, {in_hand:.0f} in hand"
+        why = f"{self.rate_rps:.3g} req/s ahead"
+        if self.foretold is not None and self.foretold.rps == self.rate_rps:
+            why = str(self.foretold)
+        what = f"{', '.join(parts)}: {why}, {in_hand:.0f} in hand"
         facts = {f"{kind.stage}/{kind.spec}": count for kind, count in sorted(counts.items())}
         self._journal.note("scaled", what, {"counts": facts, "rate_rps": round(self.rate_rps or 0.0, 4)})
 
@@ -245,3 +275,9 @@ class Scaler:
             facts = {"took_s": took_s, "startup_s": took_s, "spec": kind.spec, "stage": kind.stage}
             self._journal.note("step", str(step), facts)
             self._startup_s = self._startups(self._journal.state.entries())
+
+
+def _kept(entries: list[Entry]) -> dict[int, float]:
+    """Rates that controllers before this one wrote down."""
+    found = [entry.facts["stretches"] for entry in entries if entry.kind == "profile"]
+    return {int(number): float(rps) for each in found for number, rps in each.items()}

@@ -82,6 +82,8 @@ class Figures:
         )
         self.drift = self._gauge("drift", "1 for who is not as fast as planned, or as its siblings.", "about")
         self.scale_rate = self._gauge("scale_rate_rps", "Requests a second that replicas are added for.")
+        foretold = "Requests a second that the days before foretell, as far as they count; 0 where they tell nothing."
+        self.scale_foretold = self._gauge("scale_foretold_rps", foretold)
         self.scale_wanted = self._gauge("scale_replicas", "Replicas that the load asks for.", "stage")
         self.scale_short = self._gauge("scale_short", "1 while there are no GPUs for more of them.")
         self.scalings = self._counter(
@@ -145,6 +147,7 @@ class Figures:
 
     def _note_scale(self, scaler: Scaler) -> None:
         self.scale_rate.set(scaler.rate_rps or 0.0)
+        self.scale_foretold.set(scaler.foretold.rps if scaler.foretold else 0.0)
         self.scale_short.set(float(scaler.short))
         wanted: dict[tuple[str, ...], float] = {}
         for kind, count in scaler.wanted.items():

@@ -24,13 +24,18 @@ def plan_as_served(plan: Plan, learned: Mapping[str, Mapping[str, float]]) -> Pl
 
 
 def problem_as_started(problem: Problem, running: Plan) -> Problem:
-    """The problem with as many tokens an iteration as the engines that run were started with: another number
-    would restart each.
+    """The problem with as many tokens an iteration, and drafts, as the engines that run were started with: another
+    number would restart each.
     """
     stages = tuple(
         stage
         if not by.deployed
-        else replace(stage, config=_as_started(stage.config, by.config), searches_batch_tokens=False)
+        else replace(
+            stage,
+            config=_as_started(stage.config, by.config),
+            searches_batch_tokens=False,
+            searches_drafts=False,
+        )
         for stage, by in zip(problem.stages, running.stages, strict=True)
     )
     judge = problem.judge
@@ -41,7 +46,9 @@ def problem_as_started(problem: Problem, running: Plan) -> Problem:
 
 
 def _as_started(config: EngineConfig, running: EngineConfig) -> EngineConfig:
-    return replace(config, max_num_batched_tokens=running.max_num_batched_tokens)
+    return replace(
+        config, max_num_batched_tokens=running.max_num_batched_tokens, speculation=running.speculation
+    )
 
 
 def _with(config: EngineConfig, learned: Mapping[str, float] | None) -> EngineConfig:

@@ -53,8 +53,12 @@ def factor(seen: Seen, timing: ReplicaTiming) -> float | None:
     between_s = seen.decode_s / seen.tokens
     lanes = timing.lanes
     batch = min(1.0 + seen.decode_s / seen.seconds, float(timing.max_num_seqs)) / lanes
-    step_s = _at(timing.token_ps, batch) + _at(timing.sequence_ps, batch)
-    step_s += timing.context_ps * max(batch, 1.0) * seen.context
+    drafts = timing.drafts_at(round(batch))
+    step_s = _at(timing.token_ps, batch * (drafts + 1)) + _at(timing.sequence_ps, batch)
+    step_s += (timing.context_ps + drafts * timing.draft_context_ps) * max(batch, 1.0) * seen.context
+    if timing.draft_ps.size:
+        step_s += _at(timing.draft_ps, batch)
+    step_s /= timing.progress(drafts)
     share = seen.prompt_tokens * _a_prompt_token(timing, batch, seen.prompt) / lanes / seen.seconds
     return between_s / ((step_s + between_s * share) / PS_PER_S)
 

@@ -14,6 +14,7 @@ from cascadia.domain.gear import Gear
 from cascadia.domain.plan import (
     ASKS_NONE,
     FORMAT_VERSION,
+    LEARNS,
     ForesightPlan,
     JudgePlan,
     LatencyLine,
@@ -38,7 +39,7 @@ from cascadia.planner.refinement.batch_tokens import engine_config
 from cascadia_sim.cascade.cascade import CascadeRun, Verdicts
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.iteration.engine_config import EngineConfig
-from cascadia_sim.iteration.timing import PS_PER_S
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -138,20 +139,34 @@ def groups(mix: Mix) -> tuple[ReplicaGroup, ...]:
         count, share = merged.get((r.shape.pool, r.shape.tp, r.shape.pp), (0, 0.0))
         key = (r.shape.pool, r.shape.tp, r.shape.pp)
         merged[key] = (count + r.count, share + r.count / r.level / total)
-    return tuple(ReplicaGroup(p, tp, pp, n, share) for (p, tp, pp), (n, share) in sorted(merged.items()))
+    drafts = {(r.shape.pool, r.shape.tp, r.shape.pp): drafts_by_batch(r.shape.timing) for r in mix}
+    return tuple(
+        ReplicaGroup(p, tp, pp, n, share, drafts=drafts[p, tp, pp])
+        for (p, tp, pp), (n, share) in sorted(merged.items())
+    )
+
+
+def drafts_by_batch(timing: ReplicaTiming) -> tuple[tuple[int, int, int], ...]:
+    """(from, to, tokens): how many are drafted while so many sequences decode; empty where none ever are."""
+    counts = timing.draft_tokens[1:]
+    if not counts.any():
+        return ()
+    ends = [*(np.flatnonzero(np.diff(counts)) + 1).tolist(), len(counts)]
+    firsts = [1, *(end + 1 for end in ends[:-1])]
+    return tuple((first, end, int(counts[end - 1])) for first, end in zip(firsts, ends, strict=True))
 
 
 def _rented(cluster: Cluster, deployment: Deployment) -> Cluster:
-    """The cluster, with the nodes that a plan under a budget takes of each pool."""
+    """The cluster, with what a plan under a budget takes of each pool."""
     if cluster.budget_usd_per_hour is None:
         return cluster
-    return replace(cluster, pools=tuple(replace(p, rented=deployment.nodes(p)) for p in cluster.pools))
+    return replace(cluster, pools=tuple(replace(p, rented=deployment.rented(p)) for p in cluster.pools))
 
 
 def _seeded(problem: Problem, stage: int, mix: Mix) -> tuple[ReplicaGroup, ...]:
     """Groups of a stage, with the latency that a balancing which learns begins with."""
     found = groups(mix)
-    if problem.stages[stage].balancing != "earliest-finish":
+    if problem.stages[stage].balancing not in LEARNS:
         return found
     w = problem.workload
     lines = {

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.tables.packing import fits, nodes_needed
+from cascadia.planner.tables.packing import fits, units_needed
 
 CENT = 0.005
 """Of a budget: prices are sums of rounded numbers."""
@@ -48,13 +48,13 @@ class Deployment:
         within = budget_usd is None or self.rent_usd_per_hour(cluster) <= budget_usd + CENT
         return within and all(fits(pool, counts) for pool in cluster.pools)
 
-    def nodes(self, pool: Pool) -> int:
-        """Whole nodes of `pool` that its replicas take."""
-        return nodes_needed(pool, [(r.shape, r.count) for _, mix in self.mixes for r in mix])
+    def rented(self, pool: Pool) -> int:
+        """What its replicas take of `pool`: whole nodes, or GPUs where these are rented one by one."""
+        return units_needed(pool, [(r.shape, r.count) for _, mix in self.mixes for r in mix])
 
     def rent_usd_per_hour(self, cluster: Cluster) -> float:
-        """Price of the nodes that it takes, each whole."""
-        return sum(self.nodes(pool) * pool.usd_per_node_hour for pool in cluster.pools)
+        """Price of what it takes, nodes whole."""
+        return sum(self.rented(pool) * pool.usd_per_unit_hour for pool in cluster.pools)
 
 
 def deployment(routing: int, mixes: dict[int, Mix]) -> Deployment:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
 from cascadia_sim.cascade.cascade import CascadeRun
-from cascadia_sim.engine.results import over_time, present
+from cascadia_sim.engine.results import present
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
@@ -21,11 +21,15 @@ WINDOWS, IN_A_WINDOW = 120, 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Waiting:
-    """Requests in a stage that have no token yet, (k) at `time_s` (k)."""
+    """Requests in a stage that have no token yet: means (k) over equal windows, the middle of each at `time_s` (k), and
+    the most at once, `peak` at `peak_s`.
+    """
 
     name: str
     time_s: Floats
     waiting: Floats
+    peak: int
+    peak_s: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,16 +66,41 @@ def stage_latencies_s(problem: Problem, run: CascadeRun) -> Mapping[str, Floats]
     }
 
 
-def queues(problem: Problem, run: CascadeRun, points: int = 160) -> tuple[Waiting, ...]:
-    """Queues per stage, and for a judge with GPUs."""
-    found = []
-    for visits in run.stages:
-        seen = over_time(visits.arrival_ps, visits.run.first_token_ps, points)
-        found.append(Waiting(problem.stages[visits.stage].name, seen.at_s, seen.count.astype(float)))
+def queues(problem: Problem, run: CascadeRun, points: int = 80) -> tuple[Waiting, ...]:
+    """Queues per stage that is asked, and for a judge with GPUs."""
+    found = [(problem.stages[v.stage].name, v.arrival_ps, v.run.first_token_ps) for v in run.stages]
     if run.verdicts is not None and run.verdicts.run is not None:
-        seen = over_time(run.verdicts.arrival_ps, run.verdicts.run.first_token_ps, points)
-        found.append(Waiting("judge", seen.at_s, seen.count.astype(float)))
-    return tuple(found)
+        found.append(("judge", run.verdicts.arrival_ps, run.verdicts.run.first_token_ps))
+    return tuple(
+        waiting(name, begins / PS_PER_S, ends / PS_PER_S, points)
+        for name, begins, ends in found
+        if begins.size
+    )
+
+
+def waiting(name: str, begins_s: Floats, ends_s: Floats, points: int) -> Waiting:
+    """The queue of requests that wait from `begins_s` (n) to `ends_s` (n). Means are exact: the area under the number
+    that waits, by window."""
+    edges = np.linspace(float(begins_s.min()), float(ends_s.max()), points + 1)
+    area = _area(np.sort(begins_s), edges) - _area(np.sort(ends_s), edges)
+    at_s = np.concatenate([ends_s, begins_s])
+    order = np.argsort(at_s, kind="stable")
+    inside = np.cumsum(np.repeat([-1, 1], begins_s.size)[order])
+    most = int(np.argmax(inside))
+    return Waiting(
+        name,
+        (edges[1:] + edges[:-1]) / 2,
+        np.maximum(np.diff(area), 0.0) / max(float(edges[1] - edges[0]), 1e-12),
+        max(int(inside[most]), 0),
+        float(at_s[order][most]),
+    )
+
+
+def _area(at_s: Floats, edges: Floats) -> Floats:
+    """Seconds since each of `at_s` (n, increasing) that is over at each of `edges` (k), added up (k)."""
+    before = np.searchsorted(at_s, edges)
+    area: Floats = before * edges - np.concatenate([[0.0], np.cumsum(at_s)])[before]
+    return area
 
 
 def windows(run: CascadeRun, bound_s: float, most: int = WINDOWS) -> Windows:

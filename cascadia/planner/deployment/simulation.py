@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 from cascadia.dispatch.earliest_finish import EarliestFinish
 from cascadia.dispatch.latency_model import Coefficients, LatencyModel
 from cascadia.dispatch.seed import seed_of
-from cascadia.dispatch.simulated import Known, Simulated
+from cascadia.dispatch.simulated import Known, Simulated, SimulatedMatching
+from cascadia.domain.plan import LEARNS, Balancing
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment
@@ -20,7 +21,7 @@ from cascadia.planner.deployment.options import Mix
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.tables.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
 from cascadia.planner.tables.shapes import Shape
-from cascadia_sim.cascade.by_rule import Rule
+from cascadia_sim.cascade.by_rule import QueueingRule, Rule
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
 from cascadia_sim.cascade.stage import Replica, simulate_stage
@@ -74,13 +75,14 @@ class Simulator:
         gate = self._gate(deployment.mix(JUDGE))
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
 
-    def _rule(self, stage: int, mix: Mix) -> Callable[[], Rule] | None:
+    def _rule(self, stage: int, mix: Mix) -> Callable[[], Rule | QueueingRule] | None:
         """The router's own code, where the stage's replicas share its requests by what they learn."""
-        if self.problem.stages[stage].balancing != "earliest-finish":
+        balancing = self.problem.stages[stage].balancing
+        if balancing not in LEARNS:
             return None
         w = self.problem.workload
         lines = {r.shape: seed_of(r.shape.timing, w.input_tokens[stage], w.output_tokens[stage]) for r in mix}
-        return partial(earliest_finish, mix, lines, self.problem.objective.latency_max_s)
+        return partial(learning_rule, balancing, mix, lines, self.problem.objective.latency_max_s)
 
     def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
         """A hit rate's, or what these very replicas' caches hold."""
@@ -158,15 +160,22 @@ def _written_order(replicas: Replicas) -> tuple[str, int, int]:
     return replicas.shape.pool, replicas.shape.tp, replicas.shape.pp
 
 
-def earliest_finish(mix: Mix, lines: Mapping[Shape, Coefficients], latency_max_s: float | None) -> Simulated:
+def learning_rule(
+    balancing: Balancing, mix: Mix, lines: Mapping[Shape, Coefficients], latency_max_s: float | None
+) -> Rule | QueueingRule:
     """The rule over the replicas of `mix`, in the order of `replicas_of`, as it begins."""
     shapes = [r.shape for r in sorted(mix, key=_written_order) for _ in range(r.count)]
     known = [
-        Known(f"{i}", _kind(shape), replica.weight)
+        Known(f"{i}", _kind(shape), replica.weight, max_concurrency=shape.timing.max_num_seqs)
         for i, (shape, replica) in enumerate(zip(shapes, replicas_of(mix), strict=True))
     ]
     models = {_kind(shape): LatencyModel(line, seeded=True) for shape, line in lines.items()}
-    return Simulated(EarliestFinish(models), known, inf if latency_max_s is None else latency_max_s)
+    within_s = inf if latency_max_s is None else latency_max_s
+    if balancing == "matching":
+        from cascadia.dispatch.matching import Matching
+
+        return SimulatedMatching(Matching(models), known, within_s)
+    return Simulated(EarliestFinish(models), known, within_s)
 
 
 def _kind(shape: Shape) -> str:

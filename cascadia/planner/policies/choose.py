@@ -99,7 +99,7 @@ def on_workers(name: str, kind: Kind, workers: int, wanted: Wanted) -> Chosen | 
     sits = (policies.models,) * workers
     bound = fluid_bound(made, wanted.rate_rps)
     chosen = Chosen(kind, made, policies=policies, outcome=outcome, rivals=rivals, bound=bound, sits=sits)
-    if kind.holds_all or (spread := spread_out(every, kind, loads(wanted.arrival_s))) is None:
+    if kind.holds_all or kind.alike or (spread := spread_out(every, kind, loads(wanted.arrival_s))) is None:
         return chosen
     kinds = _each_its_own(every, spread, wanted)
     played = play(

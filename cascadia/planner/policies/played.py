@@ -18,6 +18,7 @@ class Outcome:
 
     accuracy: float
     late: float
+    mean_s: float
     p50_s: float
     p95_s: float
     p99_s: float
@@ -58,6 +59,17 @@ def play(
 
     `others` are further kinds of workers on the same queue, with tables of their own over the same models.
     """
+    return outcome(policies, models, run_of(policies, models, arrival_s, stretch, others), skip)
+
+
+def run_of(
+    policies: Policies,
+    models: Sequence[ModelProfile],
+    arrival_s: Floats,
+    stretch: Floats | None = None,
+    others: Sequence[WorkerKind] = (),
+) -> BatchRun:
+    """The same by request."""
     count = policies.workers - sum(kind.count for kind in others)
     fleet = BatchFleet(
         (*((worker_kind(policies, models, count),) if count else ()), *others),
@@ -67,8 +79,7 @@ def play(
         drops=policies.late == "drop",
         window_s=WINDOW_S,
     )
-    run = simulate_batches(fleet, arrival_s, stretch)
-    return outcome(policies, models, run, skip)
+    return simulate_batches(fleet, arrival_s, stretch)
 
 
 def outcome(policies: Policies, models: Sequence[ModelProfile], run: BatchRun, skip: int = 0) -> Outcome:
@@ -84,6 +95,7 @@ def outcome(policies: Policies, models: Sequence[ModelProfile], run: BatchRun, s
     return Outcome(
         accuracy=float(accuracy[model[in_time]].mean()) if in_time.any() else 0.0,
         late=float(1 - in_time.mean()),
+        mean_s=float(known.mean()),
         p50_s=float(p50_s),
         p95_s=float(p95_s),
         p99_s=float(p99_s),

@@ -1,6 +1,7 @@
 """The spec of one-pass models, its latency table and its traffic, as the problem that is solved."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from cascadia.planner.policies.residence import Kind
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
-from cascadia.planner.spec.policy import PolicySpec
+from cascadia.planner.spec.policy import OnePassStage, PolicySpec
 from cascadia.policy.problem import ModelProfile
 
 COLUMNS = ("stage", "batch", "latency_s")
@@ -23,18 +24,25 @@ MAX_BYTES = 10_000_000
 
 
 class Asked(NamedTuple):
-    """`notes` are what the trace's reader had to change."""
+    """`texts` are those that each model's accuracy was measured on, where that is known; `notes` are what the trace's
+    reader had to change."""
 
-    group: str
+    spec: PolicySpec
     kinds: tuple[Kind, ...]
     wanted: Wanted
+    texts: dict[str, int]
     notes: tuple[str, ...]
 
+    @property
+    def group(self) -> str:
+        return self.spec.group
 
-def read_asked(path: Path) -> Asked:
-    """Raises `BadInput`; paths in the spec are relative to its own folder."""
-    spec = read_policy_spec(path)
-    kinds = read_kinds(spec, path.parent / spec.latency)
+
+def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda spec: spec) -> Asked:
+    """Raises `BadInput`; paths in the spec are relative to its own folder. `change` puts other values into the spec."""
+    spec = change(read_policy_spec(path))
+    table = path.parent / spec.latency
+    kinds = read_kinds(spec, table)
     arrival_s, notes = _arrivals(spec, path.parent)
     objective = spec.objective
     wanted = Wanted(
@@ -44,7 +52,7 @@ def read_asked(path: Path) -> Asked:
         accuracy_min=objective.quality_min,
         late=objective.late,
     )
-    return Asked(spec.group, kinds, wanted, notes)
+    return Asked(spec, kinds, wanted, _texts(spec, table), notes)
 
 
 def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
@@ -61,14 +69,15 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
     for worker in spec.workers:
         models = []
         for stage in spec.stages:
-            sizes = measured.get((worker.kind, stage.name))
+            sizes = measured.get((worker.kind, stage.name)) or measured.get((worker.kind, own_name(stage)))
             if not sizes:
                 raise BadInput(
                     str(table),
                     f"has no row of stage {stage.name!r} on worker {worker.kind!r}",
                     "measure it, or leave the stage out",
                 )
-            right = accuracy.get(stage.name) if stage.accuracy is None else stage.accuracy
+            found = accuracy.get(stage.name, accuracy.get(own_name(stage)))
+            right = found if stage.accuracy is None else stage.accuracy
             if right is None:
                 raise BadInput(
                     f"stages: {stage.name!r}", "says no accuracy", "add `accuracy: <0-100>`, or measure it"
@@ -82,6 +91,20 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
             )
         )  # fmt: skip
     return tuple(kinds)
+
+
+def own_name(stage: OnePassStage) -> str:
+    """What the stage's model is called where it is measured: the name of its folder."""
+    return Path(stage.model).name if stage.model is not None else stage.name
+
+
+def _texts(spec: PolicySpec, table: Path) -> dict[str, int]:
+    if table.suffix != ".json":
+        return {}
+    models = json.loads(read_text(table, MAX_BYTES))["models"]
+    texts = {str(model["name"]): int(model.get("texts", 0)) for model in models}
+    every = {stage.name: texts.get(stage.name, texts.get(own_name(stage), 0)) for stage in spec.stages}
+    return {name: count for name, count in every.items() if count}
 
 
 def _measured(table: Path, kinds: tuple[str, ...]) -> dict[tuple[str, str], dict[int, float]]:

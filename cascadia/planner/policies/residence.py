@@ -28,6 +28,8 @@ class Kind:
     usd_per_hour: float = 0.0
     memory_gib: float | None = None
     takes_gib: tuple[float, ...] = ()
+    alike: bool = False
+    """All workers have the same models, however few fit."""
 
     @property
     def holds_all(self) -> bool:

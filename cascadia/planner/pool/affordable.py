@@ -1,6 +1,7 @@
 """Part of a cluster that a budget could rent, before anything is searched for.
 
-A pool has no more nodes than the budget buys of it alone; one of which it buys none is not looked at. Each stage needs
+A pool has no more nodes than the budget buys of it alone; one of which it buys none is not looked at, nor are all of
+many (`screen.py`). Each stage needs
 a shape that it could be served on: where the budget buys none for some stage, it is too small for any plan, and the
 price of the cheapest nodes that would do is named.
 """
@@ -12,8 +13,9 @@ from cascadia.domain.errors import Infeasible
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import CENT
+from cascadia.planner.pool.screen import screened
 from cascadia.planner.search.context import find_shapes
-from cascadia.planner.tables.packing import nodes_needed
+from cascadia.planner.tables.packing import units_needed
 from cascadia.planner.tables.shapes import Shape
 
 
@@ -35,18 +37,17 @@ def affordable(problem: Problem) -> Problem:
         )
     bought = (_bought(pool, budget_usd) for pool in problem.cluster.pools)
     pools = tuple(pool for pool in bought if pool.nodes)
-    return replace(problem, cluster=replace(problem.cluster, pools=pools))
+    return screened(replace(problem, cluster=replace(problem.cluster, pools=pools)))
 
 
 def _alone_usd(problem: Problem, shape: Shape) -> float:
     pool = problem.cluster.pool(shape.pool)
-    return nodes_needed(pool, [(shape, 1)]) * pool.usd_per_node_hour
+    return units_needed(pool, [(shape, 1)]) * pool.usd_per_unit_hour
 
 
 def _bought(pool: Pool, budget_usd: float) -> Pool:
-    price_usd = pool.usd_per_node_hour
-    return (
-        pool
-        if price_usd <= 0
-        else replace(pool, nodes=min(pool.nodes, int((budget_usd + CENT) // price_usd)))
-    )
+    price_usd = pool.usd_per_unit_hour
+    if price_usd <= 0:
+        return pool
+    gpus = int((budget_usd + CENT) // price_usd) * pool.unit_gpus
+    return replace(pool, nodes=min(pool.nodes, -(-gpus // pool.gpus_per_node)))

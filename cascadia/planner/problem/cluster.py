@@ -4,7 +4,7 @@ from itertools import count
 from pathlib import Path
 from typing import NamedTuple
 
-from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.cluster import Cluster, Pool, Spot
 from cascadia.domain.errors import BadInput
 from cascadia.planner.problem.models import told_at
 from cascadia.planner.spec.gpu import GpuSpec
@@ -25,6 +25,12 @@ class ClusterRead(NamedTuple):
 
 def build_cluster(spec: ClusterSpec, folder: Path, file: str) -> ClusterRead:
     """A pool without a name takes its GPU's, numbered where that is taken. Relative paths start at `folder`."""
+    if spec.budget_usd_per_hour is None and any(pool.rent == "gpu" for pool in spec.pools):
+        raise BadInput(
+            f"{file}: cluster.budget_usd_per_hour",
+            "is missing, and GPUs are to be rented one by one",
+            "say what they may cost together: budget_usd_per_hour: 24, or --budget 24",
+        )
     taken = {pool.name for pool in spec.pools if pool.name is not None}
     pools: list[Pool] = []
     for index, pool in enumerate(spec.pools):
@@ -49,11 +55,16 @@ def _pool(spec: PoolSpec, taken: set[str], folder: Path, where: str) -> Pool:
                 f"add what an hour of {own.name} costs: no catalogue does",
             )
         name = spec.name or _free(own.name, taken)
-        return Pool(name, own.name, spec.nodes, spec.gpus_per_node, spec.usd_per_gpu_hour, own)
+        return _made(spec, name, own.name, spec.usd_per_gpu_hour, own)
     with told_at(f"{where}.gpu"):
         found = gpu(str(spec.gpu))
     price = found.usd_per_hour if spec.usd_per_gpu_hour is None else spec.usd_per_gpu_hour
-    return Pool(spec.name or _free(found.name, taken), found.name, spec.nodes, spec.gpus_per_node, price)
+    return _made(spec, spec.name or _free(found.name, taken), found.name, price)
+
+
+def _made(spec: PoolSpec, name: str, gpu_name: str, usd: float, own: OwnGpu | None = None) -> Pool:
+    spot = Spot(spec.spot.usd_per_gpu_hour, spec.spot.interruptions_per_day) if spec.spot else None
+    return Pool(name, gpu_name, spec.nodes, spec.gpus_per_node, usd, own, spot=spot, rent=spec.rent)
 
 
 def _own(spec: PoolSpec, folder: Path, where: str) -> OwnGpu | None:

@@ -1,9 +1,11 @@
 """The judge that a spec describes, with what had to be assumed about it."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from cascadia.domain.problem import Judge
+from cascadia.domain.errors import BadInput
+from cascadia.domain.problem import Judge, Stage
 from cascadia.planner.problem.models import (
     engine_config,
     find_architecture,
@@ -12,6 +14,7 @@ from cascadia.planner.problem.models import (
 )
 from cascadia.planner.spec.models import JudgeSpec
 from cascadia_judge.llm.prompt import PROMPT_TOKENS
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
 
 class _Verdict(NamedTuple):
@@ -25,6 +28,7 @@ class _Verdict(NamedTuple):
 _ASSUMED = {
     "external": _Verdict(0.5, 1.5),
     "embedding": _Verdict(0.02, 0.05),
+    "probe": _Verdict(0.01, 0.03),
     "certainty": _Verdict(0.0, 0.0),
 }
 
@@ -41,8 +45,19 @@ def build_judge(spec: JudgeSpec, folder: Path, file: str) -> JudgeRead:
             return JudgeRead(_self_hosted(spec, folder, f"{file}: judge"), ())
         case "external":
             return JudgeRead(_external(spec), _notes(spec))
-        case "embedding" | "certainty" as kind:
+        case "embedding" | "probe" | "certainty" as kind:
             return JudgeRead(_on_the_router(spec, kind, folder), ())
+
+
+def check_probe(judge: Judge, stages: Sequence[Stage], file: str) -> None:
+    """Raises `BadInput` where a probe would have to read the states of an engine that shows none."""
+    for stage in stages[:-1] if judge.kind == "probe" else ():
+        if stage.engine != LLAMA_CPP:
+            raise BadInput(
+                f"{file}: judge",
+                f"is of kind probe, and stage {stage.name} runs on {stage.engine}, whose states it cannot read",
+                f"write engine: {LLAMA_CPP}, or another judge",
+            )
 
 
 def _self_hosted(spec: JudgeSpec, folder: Path, where: str) -> Judge:
@@ -78,7 +93,7 @@ def _external(spec: JudgeSpec) -> Judge:
     )
 
 
-def _on_the_router(spec: JudgeSpec, kind: Literal["embedding", "certainty"], folder: Path) -> Judge:
+def _on_the_router(spec: JudgeSpec, kind: Literal["embedding", "probe", "certainty"], folder: Path) -> Judge:
     verdict = _verdict(spec)
     head = None if spec.model is None else str((folder / Path(spec.model).expanduser()).absolute())
     return Judge(kind, "router", model=head, latency_p50_s=verdict.p50_s, latency_p95_s=verdict.p95_s)

@@ -2,16 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
+from cascadia.domain.points import Exit
 from cascadia.domain.problem import EXTERNAL, Stage
 from cascadia.planner.problem.api_times import api_times
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
-from cascadia.planner.spec.models import EngineOptions, StageSpec
+from cascadia.planner.spec.models import EngineOptions, SpeculationSpec, StageSpec
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
+from cascadia_sim.iteration.speculation import Speculation
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.catalogue import architecture
 from cascadia_sim.models.config_json import read_architecture
@@ -120,6 +123,7 @@ def _external(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         external=api,
         max_tokens=spec.max_tokens,
+        exits=tuple(Exit(each.thinking_tokens) for each in spec.exits),
     )
 
 
@@ -128,6 +132,10 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         return _external(spec, folder, where)
     found = find_architecture(spec.model, folder, f"{where}.model")
     config = engine_config(spec, found, folder, where)
+    if spec.speculation is not None:
+        config = replace(
+            config, speculation=_speculation(spec.speculation, found, folder, f"{where}.speculation")
+        )
     weights = find_weights(spec.weights, folder)
     return Stage(
         spec.name,
@@ -138,6 +146,27 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
+        searches_drafts=spec.speculation is not None,
         balancing=spec.balancing,
         max_tokens=spec.max_tokens,
+        exits=tuple(Exit(each.thinking_tokens) for each in spec.exits),
     )
+
+
+def _speculation(spec: SpeculationSpec, found: Architecture, folder: Path, where: str) -> Speculation:
+    if spec.method != "draft_model" or spec.model is None:
+        return Speculation(spec.method, spec.tokens, spec.acceptance, find_weights(spec.model, folder))
+    draft = find_architecture(spec.model, folder, f"{where}.model")
+    if draft.parameters >= found.parameters:
+        raise BadInput(
+            f"{where}.model", f"{spec.model} is no smaller than what it drafts for", "name a smaller model"
+        )
+    if draft.vocab != found.vocab:
+        raise BadInput(
+            f"{where}.model",
+            f"its vocabulary has {draft.vocab:,} tokens, that of the stage's model {found.vocab:,}",
+            "name a model of the same family",
+        )
+    path = config_path(spec.model, folder)
+    loaded = spec.model if path is None else str(path.absolute().parent)
+    return Speculation(spec.method, spec.tokens, spec.acceptance, loaded)

@@ -13,12 +13,12 @@ from cascadia.planner.problem.calibration import calibration_path, check_on_clus
 from cascadia.planner.problem.cluster import build_cluster
 from cascadia.planner.problem.foresight import with_foresight
 from cascadia.planner.problem.join import Context, at_rate, join
-from cascadia.planner.problem.judge import build_judge
+from cascadia.planner.problem.judge import build_judge, check_probe
 from cascadia.planner.problem.models import build_stages, config_path
-from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.problem.points import Named, read_points
 from cascadia.planner.problem.scores import judge_notes
 from cascadia.planner.spec.file import read_spec
-from cascadia.planner.spec.model import Spec, WorkloadSpec
+from cascadia.planner.spec.model import PoolSpec, Spec, WorkloadSpec
 from cascadia.planner.spec.objective import ObjectiveSpec
 from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
@@ -38,13 +38,14 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     stages = build_stages(spec.stages, folder, file)
     cluster, gpu_files, unmeasured = build_cluster(spec.cluster, folder, file)
     judge, notes = build_judge(spec.judge, folder, file)
+    check_probe(judge, stages, file)
     for index, stage in enumerate(stages):
         check_on_cluster(stage.config, cluster, f"{file}: stages[{index}]")
     check_on_cluster(judge.config, cluster, f"{file}: judge")
     table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
     asides: list[str] = []
-    names = tuple(stage.name for stage in stages)
-    table = read_quality(table_path, names, scale=spec.quality.scale, note=asides.append)
+    named_points = [Named(stage.name, stage.exits) for stage in stages]
+    table, points = read_points(table_path, named_points, spec.quality.scale, asides.append)
     asides += judge_notes(table, judge, table_path.name)
     unused: tuple[str, ...] = ()
     foresight: Foresight | None = None
@@ -88,6 +89,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         gears=spec.gear_count,
         gear_rule=spec.gear_rule,
         under_load=UnderLoad(allowed.quality_floor, allowed.then) if allowed else None,
+        points=points,
     )
 
 
@@ -115,12 +117,19 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple
     return trace, tuple(notes)
 
 
+def _unsaid_of_pool(pool: PoolSpec) -> set[str]:
+    return {key for key, usual in (("spot", None), ("rent", "node")) if getattr(pool, key) == usual}
+
+
 def _digest(spec: Spec, inputs: list[Path]) -> str:
     """SHA-256 of the spec in canonical form and of every input's content, wherever the files lie."""
     # What is said of gears counts only where there are any: a plan without is the same as ever.
     unsaid: dict[str, Any] = {"objective": {key for key in _LATER if getattr(spec.objective, key) is None}}
+    unsaid["cluster"] = {"pools": dict(enumerate(map(_unsaid_of_pool, spec.cluster.pools)))}
     if spec.gear_count == 1:
         unsaid |= {"gears": True} | ({"under_load": True} if spec.under_load is None else {})
+    if without := {at: {"exits"} for at, stage in enumerate(spec.stages) if not stage.exits}:
+        unsaid["stages"] = without
     digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
     for path in inputs:
         with path.open("rb") as stream:

@@ -15,6 +15,7 @@ from cascadia.planner.search.context import Search, longest_request, start_searc
 from cascadia.planner.tables.shapes import Shape
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.speculation import Speculation
 
 LADDER = (512, 1024, 2048, 4096, 8192, 16384)
 FIRST = (-2, +1)
@@ -39,9 +40,23 @@ def other_budgets(search: Search, here: Deployment, *, few: bool) -> Iterator[De
 
 
 def engine_config(served: Stage | Judge, mix: Mix) -> EngineConfig:
-    """Configuration of the engines of `mix`: as the spec says, with as many tokens an iteration as was chosen."""
+    """Configuration of the engines of `mix`: as the spec says, with as many tokens an iteration, and drafts, as were
+    chosen.
+    """
     config = served.config or EngineConfig()
-    return replace(config, max_num_batched_tokens=tokens_of(mix, served)) if mix else config
+    if not mix:
+        return config
+    return replace(
+        config, max_num_batched_tokens=tokens_of(mix, served), speculation=speculation_of(mix, config)
+    )
+
+
+def speculation_of(mix: Mix, config: EngineConfig) -> Speculation | None:
+    """Speculation of the engines of `mix`: None where none of them drafts."""
+    most = max(r.shape.timing.most_drafts for r in mix)
+    if config.speculation is None or most == 0:
+        return None
+    return config.speculation if config.drafts_by_batch else replace(config.speculation, tokens=most)
 
 
 def tokens_of(mix: Mix, served: Stage | Judge) -> int:
@@ -79,25 +94,26 @@ def _with_budget(search: Search, stage: int, mix: Mix, tokens: int) -> Mix | Non
     start.
     """
     try:
-        return tuple(_retimed(search, stage, r, tokens) for r in mix)
+        config = replace(engine_config(_served(search, stage), mix), max_num_batched_tokens=tokens)
+        return tuple(retimed(search, stage, r, config) for r in mix)
     except (DoesNotFit, InvalidShape):
         return None
 
 
-def _retimed(search: Search, stage: int, replicas: Replicas, tokens: int) -> Replicas:
+def retimed(search: Search, stage: int, replicas: Replicas, config: EngineConfig) -> Replicas:
+    """The same replicas with engines of another `config`; raises what `replica_timing` does."""
     shape = replicas.shape
     known: dict[object, Shape] = search.memory.setdefault("budgets", {})
-    key = (stage, shape.pool, shape.tp, shape.pp, tokens)
+    key = (stage, shape.pool, shape.tp, shape.pp, config)
     if key not in known:
         served, pool = _served(search, stage), search.problem.cluster.pool(shape.pool)
         assert served.architecture is not None
-        assert served.config is not None
         timing = replica_timing(
             served.architecture,
             pool.hardware,
             tp=shape.tp,
             pp=shape.pp,
-            config=replace(served.config, max_num_batched_tokens=tokens),
+            config=config,
             gpus_per_node=pool.gpus_per_node,
             min_kv_tokens=longest_request(search.problem, stage),
         )

@@ -7,7 +7,7 @@
    Where cost is sought and the best of a routing is slower than promised, the bound for its next is as much tighter.
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
    another routing, or to other shares of unequal replicas, as long as one helps.
-5. Other numbers of tokens an iteration for its engines (`batch_tokens.py`).
+5. Other numbers of tokens an iteration for its engines (`batch_tokens.py`), and of drafts (`drafts.py`).
 6. The best that carries the traffic for as long as it goes on (`certified.py`, `stability/certificate.py`).
 
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
@@ -26,6 +26,7 @@ from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.refinement.certified import first_certified
+from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.shares import reshared
 from cascadia.planner.refinement.shortlist import light, shortlist
@@ -253,7 +254,8 @@ def _step_budgets(state: Refinement, here: Candidate) -> None:
 
     for step in range(BATCHED_ANEW):
         known = set(state.seen)
-        tried = state.simulate(other_budgets(state.search, here.deployment, few=step == 0))
+        budgets = other_budgets(state.search, here.deployment, few=step == 0)
+        tried = state.simulate([*budgets, *other_drafts(state.search, here.deployment)])
         better = [c for c in tried if measure(c) <= measure(here) * (1 - GAIN)]
         for c in tried:
             if c not in better and c.deployment.key not in known:

@@ -19,7 +19,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan, Predicted, ReplicaGroup, StagePrediction
 from cascadia.planner.problem.models import find_architecture
 from cascadia.planner.replay.replay import Replay
-from cascadia_sim.iteration.breakdown import BeyondTheTables, Iteration, Part, breakdown
+from cascadia_sim.iteration.breakdown import BeyondTheTables, Iteration, Part, breakdown, charged_s
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.architecture import Architecture
@@ -192,6 +192,7 @@ def _on_shape(site: _Site, tp: int, pp: int, iteration: Iteration) -> OnShape | 
         )
     except (InvalidShape, DoesNotFit) as error:
         return NotOnShape(tp, pp, error.what)
+    iteration = replace(iteration, drafts=timing.drafts_at(iteration.decoding))
     parts = breakdown(
         site.architecture,
         hardware,
@@ -202,6 +203,8 @@ def _on_shape(site: _Site, tp: int, pp: int, iteration: Iteration) -> OnShape | 
         iteration=iteration,
     )
     took_s = sum(part.seconds for part in parts)
-    return OnShape(
-        tp, pp, parts, took_s, iteration.tokens * pp / took_s, iteration.kv_tokens / timing.kv_tokens
-    )
+    if timing.draft_ps.size:
+        parts = (*parts, Part("drafts and their rows", charged_s(timing, iteration) - took_s))
+        took_s = sum(part.seconds for part in parts)
+    done = iteration.decoding * timing.progress(iteration.drafts) + iteration.prefill_tokens
+    return OnShape(tp, pp, parts, took_s, done * pp / took_s, iteration.kv_tokens / timing.kv_tokens)

@@ -154,7 +154,16 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
         input_tokens=lengths,
         output_tokens=lengths,
         foreseen=foreseen,
+        left=_left(plan, share, by, random) if any(s.exits for s in plan.stages) else None,
     )
+
+
+def _left(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
+    """(S, n): did each leave the stage that answers it at an exit, as often as predicted?"""
+    at_exits = np.array([sum(exit_.left for exit_ in s.exits) for s in plan.stages])
+    of_answered = (at_exits / np.maximum(share, 1e-12))[by]
+    own: Bools = np.arange(len(share))[:, None] == by
+    return own & (random.random(len(by)) < of_answered)
 
 
 def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
@@ -241,7 +250,8 @@ def _mix(
                 f"cannot serve a request of {longest:,} tokens ({error})",
                 "cut the trace's long requests, or plan for this trace",
             ) from error
-        shape = Shape(group.pool, group.tp, group.pp, timing, group.tp * group.pp * pool.usd_per_gpu_hour)
+        usd_per_hour = group.tp * group.pp * pool.paid_usd_per_gpu_hour
+        shape = Shape(group.pool, group.tp, group.pp, timing, usd_per_hour, pool.there)
         found.append(Replicas(shape, group.count, group.count / max(group.share, 1e-9)))
     return tuple(found)
 
@@ -294,4 +304,4 @@ def _quality(
 
 
 def _usd(plan: Plan, group: ReplicaGroup) -> float:
-    return group.gpus * plan.cluster.pool(group.pool).usd_per_gpu_hour
+    return group.gpus * plan.cluster.pool(group.pool).paid_usd_per_gpu_hour

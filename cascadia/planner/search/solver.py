@@ -8,7 +8,8 @@ from cascadia.planner.allocation.paper import allocate_paper
 from cascadia.planner.search.bilevel import Solver
 from cascadia.planner.search.context import Search
 
-Formulation = Literal["columns", "paper"]
+Formulation = Literal["columns", "paper", "kairos"]
+"""`kairos` chooses the nodes beforehand (`pool/kairos_pick.py`); what stands on them is as in `columns`."""
 
 
 def solver(search: Search, formulation: Formulation, time_limit_s: float, *, prove: bool = False) -> Solver:

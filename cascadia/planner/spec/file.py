@@ -33,8 +33,37 @@ def read_policy_spec(path: str | Path) -> PolicySpec:
     return _checked(PolicySpec, parse_yaml(read_text(path, MAX_BYTES), file), file)
 
 
+def answers_in_one_pass(path: str | Path) -> bool:
+    """Tells whether the spec in the file `path` is of models that answer in one pass. Raises `BadInput` where only some
+    of its stages are."""
+    file = Path(path).name or str(path)
+    one_pass = _in_one_pass(parse_yaml(read_text(path, MAX_BYTES), file))
+    if any(one_pass) and not all(one_pass):
+        at = one_pass.index(False)
+        raise BadInput(
+            f"{file}: stages[{at}]",
+            "writes its answers, and another stage gives them in one pass",
+            "write two specs, and run a router for each: a guard and what it guards are asked one after the other",
+        )
+    return any(one_pass)
+
+
+def _in_one_pass(document: object) -> list[bool]:
+    """Tells of each stage whether it is answered in one pass: whether it has another task than writing."""
+    stages = document.get("stages") if isinstance(document, Mapping) else None
+    found = [stage for stage in stages if isinstance(stage, Mapping)] if isinstance(stages, list) else []
+    # What is no task of ours is told by the spec of one-pass models, which says what there is.
+    return [stage.get("task", "generate") != "generate" for stage in found]
+
+
 def check_spec(document: object, file: str) -> Spec:
     """The spec made of plain values."""
+    if (one_pass := _in_one_pass(document)) and all(one_pass):
+        raise BadInput(
+            file,
+            "is of models that answer in one pass, which this command does not take",
+            "use `cascadia plan`, `simulate` and `up`, or `cascadia policy --compare` beside what others do",
+        )
     return _checked(Spec, document, file)
 
 

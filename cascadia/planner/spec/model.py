@@ -1,8 +1,8 @@
 """`cascade.yaml` as the user writes it. Its JSON schema is `cascadia schema spec`."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from cascadia.domain.objective import GEARS, GearRule, bar_meant
 from cascadia.planner.spec.gpu import GpuChoice
@@ -16,8 +16,21 @@ from cascadia.planner.spec.models import (
     Usd,
 )
 from cascadia.planner.spec.objective import ObjectiveSpec
+from cascadia_sim.evidence.unmeasured import is_measured
+from cascadia_sim.hardware.catalogue import gpu, known_gpus
 
 Many = Field(strict=False, min_length=1, max_length=64)  # YAML has lists; the model holds tuples
+
+
+class SpotSpec(Section):
+    """Price of GPUs that may be taken away."""
+
+    usd_per_gpu_hour: Usd = Field(description="Spot price.")
+    interruptions_per_day: float = Field(
+        ge=0,
+        le=1000,
+        description="How often a node is taken away; each time it is missed for ten minutes.",
+    )
 
 
 class PoolSpec(Section):
@@ -37,19 +50,54 @@ class PoolSpec(Section):
     name: str | None = Field(
         None, min_length=1, max_length=100, description="Unique; the GPU's name where absent."
     )
+    spot: SpotSpec | None = Field(
+        None,
+        description="Spot price, taken where a GPU costs less by it for the time that it is there; else on demand.",
+    )
+    rent: Literal["node", "gpu"] = Field(
+        "node",
+        description="What a budget pays for: whole nodes, or single GPUs of nodes of any size up to `gpus_per_node`.",
+    )
 
     @property
     def called(self) -> str:
         return self.name or (self.gpu if isinstance(self.gpu, str) else self.gpu.name)
 
 
+ANY = "any"
+MOST_NODES = 1000
+"""Nodes of each GPU under `pools: any`, of which a budget buys a part."""
+
+
+def _any_pools(value: object) -> object:
+    """`any` written out: each GPU that was measured and has a list price, rented one by one."""
+    if not isinstance(value, str):
+        return value
+    if value != ANY:
+        raise ValueError(f"is {value!r}; write a list of pools, or any")
+    names = [name for name in known_gpus() if is_measured(gpu(name)) and gpu(name).usd_per_hour > 0]
+    size = {name: gpu(name).gpus_per_node for name in names}
+    return tuple({"gpu": n, "nodes": MOST_NODES, "gpus_per_node": size[n], "rent": "gpu"} for n in names)
+
+
+def _or_any(schema: dict[str, Any]) -> None:
+    listed = {key: schema.pop(key) for key in ("items", "maxItems", "minItems", "type") if key in schema}
+    schema["anyOf"] = [listed, {"const": ANY}]
+
+
 class ClusterSpec(Section):
-    pools: Annotated[tuple[PoolSpec, ...], Many] = Field(description="What there is to deploy on.")
+    pools: Annotated[tuple[PoolSpec, ...], BeforeValidator(_any_pools), Many] = Field(
+        description=(
+            "What there is to deploy on; `any`: each GPU that the bundled calibrations measured, at its list price, as "
+            "many as the budget buys."
+        ),
+        json_schema_extra=_or_any,
+    )
     budget_usd_per_hour: Usd | None = Field(
         None,
         description=(
             "Most that the nodes in use may cost together, each whole; the plan says how many of each pool to rent. "
-            "Default: no limit but the pools' sizes."
+            "Default: no limit but the pools' sizes; `pools: any` needs one."
         ),
     )
 

@@ -135,6 +135,40 @@ class EngineOptions(Section):
         return None if self.prefix_caching else "prefix_caching"
 
 
+class SpeculationSpec(Section):
+    """Speculative decoding: tokens are drafted, and one pass of the model checks them."""
+
+    method: Literal["ngram", "draft_model", "eagle3", "mtp"] = Field(
+        description=(
+            "What drafts: `ngram` finds tokens in the text so far, `draft_model` is a small model, `eagle3` a trained "
+            "layer, `mtp` the model's own layer for it."
+        )
+    )
+    tokens: Annotated[int, Field(ge=1, le=16)] = Field(
+        description="Most tokens drafted for a sequence in an iteration; fewer, or none, are where they do not pay."
+    )
+    acceptance: Annotated[float, Field(ge=0, lt=1)] = Field(
+        description=(
+            "Probability that a drafted token is right where those before it were (0 to below 1), as measured: mean "
+            "accepted length n with k drafts solves n = (1 - a^(k+1)) / (1 - a)."
+        )
+    )
+    model: Text | None = Field(
+        None,
+        description=(
+            "Of `draft_model` the model that drafts, named as a stage's; of `eagle3` the layer that its engine loads."
+        ),
+    )
+
+    @model_validator(mode="after")
+    def _has_its_draft(self) -> "SpeculationSpec":
+        if self.method in ("draft_model", "eagle3") and self.model is None:
+            raise ValueError(f"{self.method} needs model: what drafts; add it, or write method: ngram")
+        if self.method in ("ngram", "mtp") and self.model is not None:
+            raise ValueError(f"model has no effect on method {self.method}; remove it")
+        return self
+
+
 class ApiLatency(Section):
     """Times of somebody else's API: medians, and where they are known 95th percentiles."""
 
@@ -176,9 +210,21 @@ _EXTERNAL_ONLY = (
 )
 
 
+class ExitSpec(Section):
+    """A point at which a stage may answer before all its work is done."""
+
+    thinking_tokens: Positive = Field(
+        description="After so many tokens of its thinking; the quality table calls the point `<stage>@<tokens>`."
+    )
+
+
 class StageSpec(EngineOptions):
     """One model of the cascade."""
 
+    task: Literal["generate"] = Field(
+        "generate",
+        description="What it does. Stages that all `classify` or `rerank` are another spec: `cascadia schema policy`.",
+    )
     name: str = Field(min_length=1, max_length=100, description="Unique; clients may ask for it by name.")
     model: Text = Field(
         description=(
@@ -186,11 +232,12 @@ class StageSpec(EngineOptions):
             "API calls it."
         )
     )
-    balancing: Literal["least-outstanding", "earliest-finish"] = Field(
+    balancing: Literal["least-outstanding", "earliest-finish", "matching"] = Field(
         "least-outstanding",
         description=(
             "Which replica gets a request. `least-outstanding`: the one with the fewest tokens in hand for its share. "
-            "`earliest-finish`: by learnt times and answer lengths, for replicas on unequal GPUs."
+            "`earliest-finish`: by learnt times and answer lengths, for replicas on unequal GPUs. `matching`: so too, "
+            "and requests wait at the router for the replica that suits them."
         ),
     )
     max_tokens: Positive | None = Field(
@@ -198,6 +245,16 @@ class StageSpec(EngineOptions):
         description=(
             "Longest answer, in tokens, to a request that sets no limit; the engine's own where absent, mostly to the "
             "end of its context."
+        ),
+    )
+    speculation: SpeculationSpec | None = Field(
+        None, description="Speculative decoding, for `vllm` and `sglang`; none where absent."
+    )
+    exits: Annotated[tuple[ExitSpec, ...], Field(strict=False, max_length=4)] = Field(
+        (),
+        description=(
+            "Points, in order, at which the stage may answer before it has thought to the end. The quality table has "
+            "rows for each. Default: none."
         ),
     )
     placement: Literal["self-hosted", "external"] = Field(
@@ -221,16 +278,29 @@ class StageSpec(EngineOptions):
     )
 
     @model_validator(mode="after")
+    def _exits_in_order(self) -> "StageSpec":
+        tokens = [each.thinking_tokens for each in self.exits]
+        if tokens != sorted(set(tokens)):
+            raise ValueError(
+                f"exits at {', '.join(map(str, tokens))} tokens are not in order; list each once, rising"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _external_or_not(self) -> "StageSpec":
         given = self.model_fields_set
+        if self.speculation is not None and self.engine in (LLAMA_CPP, TRTLLM):
+            raise ValueError(
+                f"speculation is not planned for {self.engine}; remove it, or use vllm or sglang"
+            )
         if self.placement == "self-hosted":
             if (name := next((n for n in _EXTERNAL_ONLY if n in given), None)) is not None:
                 raise ValueError(
                     f"{name} has no effect on a stage on GPUs; remove it, or write placement: external"
                 )
             return self
-        unused = set(EngineOptions.model_fields) - {"max_model_len"}
-        if (name := next((n for n in EngineOptions.model_fields if n in given & unused), None)) is not None:
+        unused = (*(n for n in EngineOptions.model_fields if n != "max_model_len"), "speculation")
+        if (name := next((n for n in unused if n in given), None)) is not None:
             raise ValueError(f"{name} has no effect on a stage that is external; remove it")
         needed = ("usd_per_million_input_tokens", "usd_per_million_output_tokens", "latency")
         if (name := next((n for n in needed if getattr(self, n) is None), None)) is not None:
@@ -240,11 +310,11 @@ class StageSpec(EngineOptions):
 
 # Fields of a judge that only some kinds use, and which.
 _USED_BY = {
-    "model": {"self-hosted", "external", "embedding"},
+    "model": {"self-hosted", "external", "embedding", "probe"},
     "prompt_tokens": {"self-hosted", "external"},
     "output_tokens": {"self-hosted", "external"},
-    "latency_p50_s": {"external", "embedding", "certainty"},
-    "latency_p95_s": {"external", "embedding", "certainty"},
+    "latency_p50_s": {"external", "embedding", "probe", "certainty"},
+    "latency_p95_s": {"external", "embedding", "probe", "certainty"},
     "usd_per_million_input_tokens": {"external"},
     "usd_per_million_output_tokens": {"external"},
 } | {name: {"self-hosted"} for name in EngineOptions.model_fields}
@@ -253,10 +323,10 @@ _USED_BY = {
 class JudgeSpec(EngineOptions):
     """Judge that scores an answer at a gate."""
 
-    kind: Literal["llm", "external", "embedding", "certainty"] = Field(
+    kind: Literal["llm", "external", "embedding", "probe", "certainty"] = Field(
         description=(
             "`llm` asks a model for a score; `external` is short for an llm elsewhere; `embedding` and "
-            "`certainty` run on the router's CPU and take no GPU."
+            "`certainty` run on the router's CPU and take no GPU; `probe` reads the engine's own hidden states."
         )
     )
     model: Text | None = Field(
@@ -282,7 +352,7 @@ class JudgeSpec(EngineOptions):
     output_tokens: Positive = Field(1, description="Length of a verdict in tokens.")
 
     @property
-    def runs(self) -> Literal["self-hosted", "external", "embedding", "certainty"]:
+    def runs(self) -> Literal["self-hosted", "external", "embedding", "probe", "certainty"]:
         """Place where verdicts are made: the one word that decides which of the fields are used."""
         if self.kind == "llm":
             return self.placement or "self-hosted"

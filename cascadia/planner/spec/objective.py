@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cascadia.domain.objective import Level, Metric, bar_meant
+from cascadia.domain.objective import Goal, Level, Metric, bar_meant
 from cascadia.planner.spec.models import Section
 
 Preset = Literal["chat", "code-completion", "batch", "agent"]
@@ -66,7 +66,10 @@ class LevelSpec(Section):
 
 class ObjectiveSpec(Section):
     minimize: Literal["latency", "cost"] | None = Field(None, description="What to make small.")
-    maximize: Literal["quality"] | None = Field(None, description="What to make large, instead.")
+    maximize: Literal["quality", "rate"] | None = Field(
+        None,
+        description="What to make large, instead; `rate`: how fast the trace is played at most, within all bounds.",
+    )
     quantile: float = Field(
         0.95, gt=0, lt=1, description="Of the end-to-end latency, for both goal and limit."
     )
@@ -108,10 +111,10 @@ class ObjectiveSpec(Section):
         return bar
 
     @property
-    def goal(self) -> Literal["latency", "cost", "quality"]:
+    def goal(self) -> Goal:
         if self.minimize is None and self.maximize is None:
             return "quality" if self.quality_min is None else "cost"
-        return self.minimize or "quality"
+        return self.minimize or self.maximize or "quality"
 
     @property
     def kept(self) -> tuple[Level, ...]:
@@ -140,10 +143,11 @@ class ObjectiveSpec(Section):
                 "maximize quality needs a limit on latency; add `latency_max_s: <seconds>`, levels, or `preset: batch`,"
                 " which has none"
             )
-        if self.maximize and self.quality_min is not None:
+        if self.maximize == "quality" and self.quality_min is not None:
             raise ValueError("quality_min contradicts maximize quality; remove one of them")
-        if self.minimize == "cost" and self.quality_min is None:
-            raise ValueError("minimize cost needs a bar on quality; add `quality_min: <0-100>`")
+        if self.goal in ("cost", "rate") and self.quality_min is None:
+            goal = "minimize cost" if self.goal == "cost" else "maximize rate"
+            raise ValueError(f"{goal} needs a bar on quality; add `quality_min: <0-100>`")
         if self.minimize != "latency" and self.within is not None:
             raise ValueError("within belongs to `minimize: latency`; remove it")
         if self.minimize == "latency" and self.latency_max_s is not None:

@@ -1,7 +1,7 @@
 """A spec with some of its values replaced, e.g. by flags of the command line. The result is checked anew."""
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, fields
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
@@ -9,6 +9,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level
 from cascadia.files.field_errors import bad_input
 from cascadia.planner.spec.model import PoolSpec, Spec
+from cascadia.planner.spec.policy import PolicySpec
 
 _WHERE = "command line"
 _SECTIONS = {
@@ -19,7 +20,10 @@ _SECTIONS = {
     "within": "objective",
     "confidence": "quality",
     "budget_usd_per_hour": "cluster",
+    "pools": "cluster",
 }
+_FLAGS = {"levels": "goodput", "budget_usd_per_hour": "budget"}
+"""Flags that are called otherwise than what they set."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +44,27 @@ class Overrides:
     gears: int | None = None
     levels: tuple[Level, ...] = ()
     budget_usd_per_hour: float | None = None
+    pools: Literal["any"] | None = None
+
+    def of_one_pass(self, spec: PolicySpec) -> PolicySpec:
+        """The spec of one-pass models with those of the values that it has. Raises `BadInput` for others."""
+        document = spec.model_dump(exclude_unset=True)
+        taken = ("rate_rps", "quality_min", "latency_max_s", "seed")
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if value is not None and value != () and each.name not in taken:
+                flag = _FLAGS.get(each.name, each.name.replace("_", "-"))
+                raise BadInput(
+                    f"{_WHERE}: --{flag}", "says nothing to models that answer in one pass", "leave it out"
+                )
+            if value is not None and each.name == "seed":
+                document["seed"] = value
+            elif value is not None and value != ():
+                document[_SECTIONS[each.name]][each.name] = value
+        try:
+            return PolicySpec.model_validate(document)
+        except ValidationError as error:
+            raise bad_input(error, PolicySpec, _WHERE) from None
 
     def __call__(self, spec: Spec) -> Spec:
         document = spec.model_dump(exclude_unset=True)

@@ -8,11 +8,23 @@ from cascadia.planner.spec.model import Many
 from cascadia.planner.spec.models import Section, Text, Usd
 from cascadia.planner.spec.objective import share
 
+NO_CASCADE_OF_EMBEDDINGS = (
+    "embeddings of two models cannot be compared, so they do not cascade; write task: classify or rerank, and serve an "
+    "embedding model by a router.yaml of its own"
+)
+
 
 class OnePassStage(Section):
     name: Text = Field(description="Unique; what the latency table and requests call it.")
-    model: Text | None = Field(None, description="What the engine loads.")
+    model: Text | None = Field(
+        None,
+        description="Folder that `cascadia engine make` wrote, of which `cascadia up` starts engines. Default: none, "
+        "and then only `cascadia policy` reads the spec.",
+    )
     task: Literal["classify", "rerank"] = Field("classify", description="What it answers in one pass.")
+    engine: Literal["onnxruntime", "vllm", "sglang"] = Field(
+        "onnxruntime", description="Serving engine; only `onnxruntime` has several models in one process."
+    )
     group: Text | None = Field(None, description="Models of one group run on the same workers.")
     accuracy: float | None = Field(
         None,
@@ -24,9 +36,19 @@ class OnePassStage(Section):
         None, gt=0, le=1e6, description="Memory that the model takes on a worker, batches included."
     )
 
+    @field_validator("task", mode="before")
+    @classmethod
+    def _answers_alone(cls, task: object) -> object:
+        if isinstance(task, str) and task.startswith("embed"):
+            raise ValueError(NO_CASCADE_OF_EMBEDDINGS)
+        return task
+
 
 class WorkerSpec(Section):
     kind: Text = Field("worker", description="What the latency table calls it.")
+    gpu: Text = Field(
+        "cpu", description="What a worker is: `cpu`, a core, or a GPU's name in the bundled catalogue."
+    )
     most: int = Field(ge=1, le=1000, description="Workers of this kind that may be used.")
     usd_per_hour: Usd = Field(0.0, description="Price of one.")
     memory_gib: float | None = Field(None, gt=0, le=1e6, description="Memory that its models share.")
@@ -79,6 +101,23 @@ class OnePassObjective(Section):
         return self
 
 
+class OnePassExits(Section):
+    """Exits of the models, at the ramps that `cascadia exits train` has put beside each."""
+
+    risk: float = Field(
+        0.01, gt=0, lt=1, description="Share of answers that may differ from the whole model's, e.g. `1%`."
+    )
+    confidence: float = Field(0.9, gt=0, lt=1, description="Probability with which that is kept.")
+    shadow: float = Field(
+        0.1, ge=0, le=1, description="Share of the inputs that run to the end, as evidence, e.g. `10%`."
+    )
+
+    @field_validator("risk", "shadow", mode="before")
+    @classmethod
+    def _share(cls, value: object) -> object:
+        return share(value) if isinstance(value, str) else value
+
+
 class PolicySpec(Section):
     """Spec of a group of models that answer in one pass: models, workers, traffic and objective."""
 
@@ -90,6 +129,10 @@ class PolicySpec(Section):
     workers: Annotated[tuple[WorkerSpec, ...], Many] = Field(description="Kinds of workers to choose from.")
     workload: OnePassWorkload = Field(description="The requests.")
     objective: OnePassObjective = Field(description="What to optimise, and within which bounds.")
+    exits: OnePassExits | None = Field(
+        None,
+        description="Early exits, which engines are started with; plans count the whole models' times. Default: none.",
+    )
     seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
 
     @field_validator("stages")

@@ -35,7 +35,7 @@ class Capacities:
         """Share of the mix's capacity that the load takes."""
         if not len(load):
             return 0.0
-        total = sum(r.count * self.rps(r.shape.timing, load) for r in mix)
+        total = sum(r.count * r.shape.there * self.rps(r.shape.timing, load) for r in mix)
         return load.rate_rps / total if total > 0 else np.inf
 
     def shares(self, problem: Problem, deployment: Deployment, decided: Decisions) -> Mapping[int, float]:

@@ -61,6 +61,14 @@ def nodes_needed(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> int:
     )
 
 
+def units_needed(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> int:
+    """Least that must be rented of `pool`: whole nodes, or the GPUs themselves."""
+    counts = tuple(counts)
+    if pool.rent == "gpu":
+        return sum(shape.gpus * count for shape, count in counts if shape.pool == pool.name)
+    return nodes_needed(pool, counts)
+
+
 def fits(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> bool:
     counts = tuple(counts)
     number = [count for _, count in counts]

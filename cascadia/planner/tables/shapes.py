@@ -28,22 +28,24 @@ REPLICA_KV_TOKENS = 100_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
-    """One replica of a model: `tp * pp` GPUs of a pool, and how fast it is."""
+    """One replica of a model: `tp * pp` GPUs of a pool, how fast it is, and the share (0-1) of the time that it is
+    there."""
 
     pool: str
     tp: int
     pp: int
     timing: ReplicaTiming
     usd_per_hour: float
+    there: float = 1.0
 
     @property
     def gpus(self) -> int:
         return self.tp * self.pp
 
     @property
-    def key(self) -> tuple[str, int, int, int]:
+    def key(self) -> tuple[str, int, int, int, int]:
         """Key that tells it from the other shapes of its stage."""
-        return self.pool, self.tp, self.pp, self.timing.max_num_batched_tokens
+        return self.pool, self.tp, self.pp, self.timing.max_num_batched_tokens, self.timing.most_drafts
 
     @property
     def label(self) -> str:
@@ -102,7 +104,8 @@ def _fitting(
             why = str(error)
             continue
         shallowest.setdefault(tp, pp)
-        fitting.append(Shape(pool.name, tp, pp, timing, tp * pp * pool.usd_per_gpu_hour))
+        usd_per_hour = tp * pp * pool.paid_usd_per_gpu_hour
+        fitting.append(Shape(pool.name, tp, pp, timing, usd_per_hour, pool.there))
     return fitting, why
 
 

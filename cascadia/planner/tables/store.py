@@ -36,10 +36,12 @@ def digest_of(
     quantile: float,
     levels: Ints,
     limits: Sequence[int],
-    stable_share: float,
+    stable_shares: Sequence[float],
 ) -> str:
     """SHA-256 of what a table depends on: its inputs, and the code that makes it."""
-    hasher = hashlib.sha256(f"{code_digest()} {load} {quantile!r} {tuple(limits)} {stable_share!r}".encode())
+    hasher = hashlib.sha256(
+        f"{code_digest()} {load} {quantile!r} {tuple(limits)} {tuple(stable_shares)}".encode()
+    )
     hasher.update(levels.tobytes())
     for timing in timings:
         for field in fields(timing):

@@ -88,7 +88,7 @@ class TableCache:
 
     They are kept by pool: what a pool's shapes do is the same whichever others there are. A table of several pools puts
     theirs together, and so a search of some of the pools has the tables of a search of all. Levels count as stable up
-    to `stable_share` of what a replica sustains.
+    to `stable_share` of what a replica sustains while it is there.
     """
 
     pool: ThreadPoolExecutor
@@ -119,16 +119,16 @@ class TableCache:
         self, shapes: tuple[Shape, ...], load: Load, quantile: float, limits: Sequence[int]
     ) -> StageTable:
         levels = levels_for(max(limits, default=1))
-        digest = digest_of(
-            [s.timing for s in shapes], load.digest, quantile, levels, limits, self.stable_share
-        )
+        stable = [self.stable_share * s.there for s in shapes]
+        digest = digest_of([s.timing for s in shapes], load.digest, quantile, levels, limits, stable)
         if (saved := load_table(digest)) is not None:
             return StageTable(shapes, levels, *saved, len(load))
         rows = list(
             self.pool.map(
-                lambda s, most: _shape_row(s.timing, load, quantile, levels, most, self.stable_share),
+                lambda s, most, share: _shape_row(s.timing, load, quantile, levels, most, share),
                 shapes,
                 limits,
+                stable,
             )
         )
         latency = np.array([row for row, _ in rows]).reshape(len(shapes), len(levels))

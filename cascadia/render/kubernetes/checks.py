@@ -15,6 +15,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.chart_values import Values
 from cascadia.render.kubernetes.engines.units import Unit, engines_of, slots, units
 from cascadia.render.kubernetes.release import Release
+from cascadia.render.kubernetes.router_config import routers
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _RESERVED = ("router", "controller", "controller-state", "cache", "default", "dashboards", "engines", "test")
@@ -53,6 +54,7 @@ def refusals(release: Release) -> Iterator[BadInput]:
     if values["controller"]["enabled"] and not spec["configMapName"] and not spec["claimName"]:
         what = "names neither a ConfigMap nor a claim"
         yield _refusal("controller.spec", what, "write configMapName: cascadia-spec")
+    yield from _elsewhere(values)
     yield from _per_stage(values)
     yield from _resources("router.resources", values["router"]["resources"])
     yield from _resources("controller.resources", values["controller"]["resources"])
@@ -85,6 +87,18 @@ def _names(values: Values) -> Iterator[BadInput]:
                 what = f'the name "{name}" of {unit["name"]} is taken by {taken[name]}'
                 yield _refusal("stages", what, "give it another name")
             taken[name] = unit["name"]
+
+
+def _elsewhere(values: Values) -> Iterator[BadInput]:
+    """Each is a stage of the cascade, and each router may send it something."""
+    for stage in values["externalStages"]:
+        name, most = stage["servedModelName"], int(stage["requestsPerMinute"])
+        if name not in values["cascade"]["stages"]:
+            what = f"{json.dumps(name, ensure_ascii=False)} is not among cascade.stages"
+            yield _refusal("externalStages", what, "write it there, in its place")
+        if 0 < most < routers(values):
+            what = f"{name} may be sent {most} requests a minute, and there may be {routers(values)} routers"
+            yield _refusal("externalStages", what, "lower router.autoscaling.maxReplicas")
 
 
 def _per_stage(values: Values) -> Iterator[BadInput]:

@@ -173,7 +173,12 @@ def _container(release: Release) -> dict[str, Any]:
 def _environment(release: Release) -> list[dict[str, Any]]:
     key = release.values["judge"]["apiKey"]
     judge = [from_secret(JUDGE_KEY, key)] if key["secretName"] else []
-    return [*judge, *samples_token(release), *release.values["router"]["env"]]
+    secret = release.values["externalKeys"]["secretName"]
+    names = dict.fromkeys(
+        stage["apiKeyEnv"] for stage in release.values["externalStages"] if stage["apiKeyEnv"]
+    )
+    stages = [from_secret(name, {"secretName": secret, "secretKey": name}) for name in names]
+    return [*judge, *stages, *samples_token(release), *release.values["router"]["env"]]
 
 
 def samples_token(release: Release) -> list[dict[str, Any]]:

@@ -27,7 +27,7 @@ def router_config(release: Release) -> dict[str, Any]:
     unit = release.values["cascade"].get("costUnit")
     config = {
         "cascade": release.values["cascade"]["name"],
-        "stages": [_stage(release, stage) for stage in release.values["stages"]],
+        "stages": _stages(release),
         **({"names": known} if known else {}),
         **({"mixture": mixture} if (mixture := release.values["cascade"].get("mixture")) else {}),
         **({"gears": gears} if gears else {}),
@@ -57,6 +57,41 @@ def _samples(controller: Values) -> dict[str, Any]:
     return {"samples": {"folder": "/data", "seconds": 30, **token}}
 
 
+def routers(values: Values) -> int:
+    """Most routers that there may be at a time."""
+    scaling = values["router"]["autoscaling"]
+    return int(scaling["maxReplicas"] if scaling["enabled"] else values["router"]["replicas"])
+
+
+def _stages(release: Release) -> list[dict[str, Any]]:
+    """The stages in the cascade's order, those elsewhere among them."""
+    found = [_stage(release, stage) for stage in release.values["stages"]]
+    elsewhere = [_elsewhere(release, stage) for stage in release.values["externalStages"]]
+    order = release.values["cascade"]["stages"]
+    return sorted([*found, *elsewhere], key=lambda stage: order.index(stage["name"])) if elsewhere else found
+
+
+def _elsewhere(release: Release, stage: dict[str, Any]) -> dict[str, Any]:
+    """Somebody else's API. Each router sends its part of what is allowed in a minute."""
+    most = stage["requestsPerMinute"]
+    found = {
+        "name": stage["servedModelName"],
+        "model": stage["model"],
+        "threshold": stage["threshold"],
+        "max_model_len": stage["maxModelLen"],
+        "replicas": [
+            {
+                "url": stage["url"],
+                "health_path": None,
+                **({"api_key_env": stage["apiKeyEnv"]} if stage["apiKeyEnv"] else {}),
+                **({"requests_per_minute": max(1, most // routers(release.values))} if most else {}),
+            }
+        ],
+        **({"skip_below": stage["skipBelow"]} if stage.get("skipBelow") else {}),
+    }
+    return merged(found, stage["routing"])
+
+
 def _stage(release: Release, stage: Unit) -> dict[str, Any]:
     found = {
         "name": stage["servedModelName"],
@@ -78,6 +113,7 @@ def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
             "share": float(f"{group['share'] / max(1, group['replicas']):.6g}"),
             "max_concurrency": min(unit["maxConcurrency"], LARGEST_CONCURRENCY),
             **({"planned": group["replicas"]} if gears and group["replicas"] > 1 else {}),
+            **group.get("learns", {}),
         }
         for name, _, group in reached(release, unit)
     ]

@@ -10,17 +10,23 @@ from cascadia.report.charts.frame import HEIGHT, WIDTH, Box, Heading, Rules, tic
 from cascadia.report.charts.scale import Format, Range, Scale, plain, rounded, span
 from cascadia.report.charts.svg import (
     Colour,
+    Floats,
     chart,
     colour_class,
     group,
     line,
+    number,
     rect,
     shorten,
+    tag,
     text,
     text_width,
 )
 
 ROW_PX = 24.0
+APART_PX = 30.0
+FAR, CUT_AT = 4.0, 1.5
+"""A lying bar that is so many times the next is cut at so many times that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +50,13 @@ def bar_chart(
     horizontal: bool = False,
     v_format: Format = plain,
     rules: Rules = (),
+    apart: tuple[int, str] = (0, ""),
     width: float = WIDTH,
     height: float | None = None,
 ) -> str:
-    """`y_label` names the values, `x_label` the categories. Lying bars have room for long names."""
+    """`y_label` names the values, `x_label` the categories. Lying bars have room for long names. `apart`: so many of
+    the last of them stand below the others, under these words; a bar that would flatten all others is cut.
+    """
     values = np.array([np.asarray(s.values, np.float64) for s in series]).reshape(
         len(series), len(categories)
     )
@@ -66,6 +75,8 @@ def bar_chart(
             spots.append(_Spot(i, lane, lanes, base=float(bases[s, i]), value=value, colour=colour, tip=tip))
     totals = [float(t) for t in values.sum(axis=0)] if stacked or len(series) == 1 else None
     limits = span([bases + values, [v for v, _ in rules]], log=False, zero=True)
+    if horizontal and len(series) == 1:
+        limits = limits[0], min(limits[1], _cut(values[0]))
     label = f"{title}. {y_label}" + (f" by {x_label}" if x_label else "")
     job = _Job(
         categories,
@@ -77,8 +88,16 @@ def bar_chart(
         rules=rules,
         width=width,
         label=label,
+        apart=apart,
     )
     return _lying(job) if horizontal else _upright(job, height or HEIGHT, x_label)
+
+
+def _cut(values: Floats) -> float:
+    """Largest value that is drawn to scale: less than the largest where that is far from all others."""
+    ordered = np.sort(np.append(values, [0.0, 0.0]))
+    second, largest = float(ordered[-2]), float(ordered[-1])
+    return second * CUT_AT if second > 0 and largest > FAR * second else largest
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +133,11 @@ class _Job:
     rules: Rules
     width: float
     label: str
+    apart: tuple[int, str]
+
+    def down(self, category: int) -> float:
+        """Pixels by which a lying bar stands below its row."""
+        return APART_PX if category >= len(self.categories) - self.apart[0] else 0.0
 
 
 def _upright(job: _Job, height: float, x_label: str) -> str:
@@ -147,23 +171,35 @@ def _lying(job: _Job) -> str:
     row = ROW_PX if lanes == 1 else 12.0 * lanes + 10
     left = min(max((text_width(name) for name in job.categories), default=0.0), 0.36 * job.width) + 10
     top = job.heading.height(job.width) + (14 if job.rules else 0)
-    bottom = top + row * len(job.categories)
+    bottom = top + row * len(job.categories) + (APART_PX if job.apart[0] else 0)
     ends = job.totals if job.totals is not None else [spot.value for spot in job.spots]
     x = Scale(*job.limits, left, job.width - max((text_width(job.form(v)) for v in ends), default=0.0) - 10)
     parts = []
     for i, name in enumerate(job.categories):
-        middle = top + (i + 0.5) * row
+        middle = top + (i + 0.5) * row + job.down(i)
         parts.append(text(left - 8, middle + 4, shorten(name, left - 8), anchor="end"))
         if job.totals is not None:
-            parts.append(text(x.at(job.totals[i]) + 6, middle + 4, job.form(job.totals[i]), "strong"))
+            parts.append(
+                text(x.at(min(job.totals[i], x.high)) + 6, middle + 4, job.form(job.totals[i]), "strong")
+            )
     for spot in job.spots:
-        y, high = spot.slot(top + spot.category * row, row)
-        start, end = x.at(spot.base), x.at(spot.base + spot.value)
+        y, high = spot.slot(top + spot.category * row + job.down(spot.category), row)
+        start, end = x.at(spot.base), x.at(min(spot.base + spot.value, x.high))
         parts.append(
             group(colour_class(spot.colour), rect(start, y, end - start, high, "fill bar", spot.tip))
         )
         if job.totals is None and spot.value > 0:
             parts.append(text(end + 5, y + high / 2 + 4, job.form(spot.value), "small"))
+        if spot.base + spot.value > x.high:
+            parts.append(
+                tag(
+                    "path",
+                    d=f"M{number(end - 16)} {number(y + high)}l4 {number(-high)}h4l-4 {number(high)}z",
+                    cls="cut",
+                )
+            )
+    if job.apart[0]:
+        parts.append(text(left, top + row * (len(job.categories) - job.apart[0]) + 20, job.apart[1], "note"))
     zero = x.at(max(0.0, job.limits[0]))
     parts.append(line(zero, top, zero, bottom, "axis"))
     for value, words in job.rules:

@@ -108,8 +108,12 @@ def _escalation(
     high = max(after.reached * scale, 1.0)
     tip = f"{stage.name} passes {percent(after.reached, 1)} of all requests on to {after.name}"
     band = rect(start, ends[0], end - start, high, "flow", tip)
-    y = ends[0] + (high / 2 + 4 if high > 16 else high + 13)
-    return group("k-grey", band) + text((start + end) / 2, y, stage.gate, anchor="middle")
+    if high > 16:
+        return group("k-grey", band) + text(
+            (start + end) / 2, ends[0] + high / 2 + 4, stage.gate, anchor="middle"
+        )
+    # Below a thin band lies what is accepted, which is not what the words tell of.
+    return group("k-grey", band) + text(end - 6, ends[0] - 8, stage.gate, anchor="end")
 
 
 def _node(

@@ -100,6 +100,19 @@ def span(values: Iterable[ArrayLike], *, log: bool, zero: bool = False, pad: flo
     return low - margin, high + margin
 
 
+def flattened(values: Iterable[ArrayLike]) -> bool:
+    """Tells whether on a linear axis a few far values would leave the other nine tenths less than a quarter of it.
+
+    >>> flattened([[1, 2, 3, 4]]), flattened([[1, 2, 3, 200]]), flattened([[0, 1, 200]])
+    (False, True, False)
+    """
+    data = np.concatenate([np.ravel(np.asarray(v, np.float64)) for v in values] or [np.empty(0)])
+    data = data[np.isfinite(data)]
+    if len(data) < 3 or data.min() <= 0:
+        return False
+    return bool(np.quantile(data, 0.9, method="lower") < 0.25 * data.max())
+
+
 def rounded(limits: Range, wanted: int) -> Range:
     """Limits widened to the next ticks of a linear scale."""
     step = nice_step((limits[1] - limits[0]) / max(1, wanted))

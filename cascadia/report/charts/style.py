@@ -71,5 +71,6 @@ svg.chart{{display:block;width:100%;max-width:calc(var(--w)*1.25);height:auto;ov
 .chart .hit:hover{{fill:var(--k)}}
 .chart .idle{{fill:none;stroke:var(--faint);stroke-dasharray:2 2}}
 .chart .seam{{fill:var(--ko);opacity:.35}}
+.chart .cut{{fill:var(--page)}}
 .chart .case{{fill:var(--panel);stroke:var(--rule)}}
 """

@@ -15,6 +15,7 @@ from msgspec import Struct
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Key, Keyring, Scope
 from cascadia.router.access.rate_limits import Kind, RateLimitHeaders, Usage, Verdict
+from cascadia.router.access.spend import Spending
 from cascadia.router.http.head import Head
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.stream_usage import StreamUsage
@@ -41,10 +42,12 @@ class Shared(Protocol):
 class Account:
     """Account of one key: what it has used. `limited`: whether any limit holds for it."""
 
-    __slots__ = ("admitted", "key", "limited", "told", "usage", "used")
+    __slots__ = ("_metrics", "_spending", "admitted", "key", "limited", "told", "usage", "used")
 
-    def __init__(self, key: Key, metrics: KeyMetrics) -> None:
+    def __init__(self, key: Key, metrics: KeyMetrics, spending: Spending) -> None:
         self.usage = Usage()
+        self._metrics = metrics
+        self._spending = spending
         self.admitted = metrics.requests.labels(key.name)
         self.used = metrics.tokens.labels(key.name)
         self.set_key(key)
@@ -54,6 +57,15 @@ class Account:
         self.key = key
         self.limited = key.limits.any
         self.told = RateLimitHeaders(key.limits)
+
+    def charge(self, stage: str, usd: float) -> None:
+        self._spending.charge(self.key.id, stage, usd)
+        self._metrics.usd.labels(self.key.name, stage).value += usd
+
+    @property
+    def over_budget(self) -> bool:
+        most = self.key.limits.usd_per_month
+        return most is not None and self._spending.total_usd(self.key.id) >= most
 
 
 class Reservation:
@@ -85,6 +97,10 @@ class Reservation:
         if self.stream is None:
             self.stream = StreamUsage()
         self.stream.add(part)
+
+    def charge(self, stage: str, usd: float) -> None:
+        """Charges what its engines' tokens at `stage` cost to the key."""
+        self._account.charge(stage, usd)
 
     def release(self, *, left: bool) -> None:
         """Frees what was taken. Where the client `left` before its engines had counted, the estimate stands."""
@@ -131,7 +147,25 @@ class Access:
         self.open_paths = frozenset(open_paths)
         self._clock = clock
         self._wall = wall
-        self._accounts = {key.id: Account(key, metrics) for key in keyring}
+        self.spending = Spending(metrics.spend_failed, wall)
+        self._accounts = {key.id: Account(key, metrics, self.spending) for key in keyring}
+
+    @property
+    def has_budgets(self) -> bool:
+        return any(key.limits.usd_per_month is not None for key in self.keyring)
+
+    def spent(self) -> list[dict[str, object]]:
+        """Entries by key: what it has spent this month, in whole and by stage, and its budget."""
+        return [
+            {
+                "key": key.name,
+                "month": self.spending.month,
+                "usd": self.spending.total_usd(key.id),
+                "usd_by_stage": self.spending.of(key.id),
+                "usd_per_month": key.limits.usd_per_month,
+            }
+            for key in self.keyring
+        ]
 
     def caller(self, authorization: bytes, scope: Scope) -> Account:
         """Raises `ApiError` 401 for no key or a wrong one, 403 where it lacks `scope`."""
@@ -169,6 +203,7 @@ class Access:
         if shared is None or not account.limited:
             return self.admit_here(exchange, account, model, tokens, prompt_tokens)
         self._check_model(account.key, model)
+        self._check_budget(exchange, account)
         verdict = await shared.take(account.key, account.usage, tokens)
         if verdict is not None:
             self._check(exchange, account, verdict, tokens)
@@ -189,6 +224,8 @@ class Access:
         key = account.key
         if key.models is not None:
             self._check_model(key, model)
+        if key.limits.usd_per_month is not None:
+            self._check_budget(exchange, account)
         if account.limited:
             verdict = account.usage.take(key.limits, tokens, self._clock())
             self._check(exchange, account, verdict, tokens)
@@ -201,7 +238,7 @@ class Access:
         """Puts these keys in force. What a key that is gone has used is forgotten once nothing of it runs."""
         self.keyring = keyring
         accounts = self._accounts
-        kept = {key.id: accounts.get(key.id) or Account(key, self.metrics) for key in keyring}
+        kept = {key.id: accounts.get(key.id) or Account(key, self.metrics, self.spending) for key in keyring}
         for key in keyring:
             kept[key.id].set_key(key)
         self._accounts = {i: a for i, a in accounts.items() if a.usage.running} | kept
@@ -221,6 +258,15 @@ class Access:
             self.metrics.refused(key.name, "model")
             message = f"This key may not ask for the model {model[:100]!r}."
             raise _forbidden("model_not_allowed", message, param="model")
+
+    def _check_budget(self, exchange: Answered, account: Account) -> None:
+        if account.over_budget:
+            self.metrics.refused(account.key.name, "budget")
+            # Clients of OpenAI's try a 429 again unless they are told that it does not help.
+            exchange.more += b"x-should-retry: false\r\n"
+            most = account.key.limits.usd_per_month
+            message = f"This key has spent its budget of ${most:,.2f} for {self.spending.month} (UTC)."
+            raise ApiError(429, "insufficient_quota", message, kind="insufficient_quota")
 
     def _check(self, exchange: Answered, account: Account, verdict: Verdict, tokens: int) -> None:
         exchange.more += account.told.lines(verdict)

@@ -26,15 +26,17 @@ _ID = slice(len(MARK), len(MARK) + ID_CHARS)
 @dataclass(frozen=True, slots=True)
 class KeyLimits:
     """Limits of a key; None: without limit. Tokens are those of prompts and answers, of all stages that were
-    asked.
+    asked; dollars are of their engines, in a calendar month (UTC).
     """
 
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     concurrent: int | None = None
+    usd_per_month: float | None = None
 
     @property
     def any(self) -> bool:
+        """True if anything limits its rate."""
         return not (self.requests_per_minute is self.tokens_per_minute is self.concurrent is None)
 
 

@@ -35,6 +35,7 @@ class _Entry(BaseModel):
     requests_per_minute: _Rate | None = None
     tokens_per_minute: _Rate | None = None
     concurrent: _Rate | None = None
+    usd_per_month: float | None = Field(None, gt=0, le=1e12)
     priority: int = Field(0, ge=-1000, le=1000)
     max_gear: int | None = Field(None, ge=0, le=63)
     created: AwareDatetime | None = None
@@ -66,6 +67,7 @@ def entry_of(key: Key, created: datetime) -> dict[str, Any]:
         "requests_per_minute": limits.requests_per_minute,
         "tokens_per_minute": limits.tokens_per_minute,
         "concurrent": limits.concurrent,
+        "usd_per_month": limits.usd_per_month,
         "priority": key.priority or None,
         "max_gear": key.max_gear,
         "created": created.isoformat(timespec="seconds"),
@@ -123,7 +125,9 @@ def _key(entry: _Entry) -> Key:
         digest=bytes.fromhex(entry.sha256),
         scopes=frozenset(entry.scopes),
         models=None if entry.models is None else frozenset(entry.models),
-        limits=KeyLimits(entry.requests_per_minute, entry.tokens_per_minute, entry.concurrent),
+        limits=KeyLimits(
+            entry.requests_per_minute, entry.tokens_per_minute, entry.concurrent, entry.usd_per_month
+        ),
         expires_s=None if entry.expires is None else entry.expires.timestamp(),
         priority=entry.priority,
         max_gear=entry.max_gear,

@@ -5,7 +5,8 @@ from cascadia.files.extras import install
 from cascadia.router.access.access import Access
 from cascadia.router.access.key_metrics import KeyMetrics
 from cascadia.router.access.keys import Keyring
-from cascadia.router.settings.model import KeySettings
+from cascadia.router.access.spend_books import FileBook, RedisBook
+from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.router.telemetry.counters import Counts
 from cascadia.router.telemetry.metrics import Metrics
 
@@ -22,9 +23,27 @@ def access_of(settings: KeySettings | None, keyring: Keyring | None, metrics: Me
     )
 
 
-def keep_up(access: Access | None, settings: KeySettings | None, metrics: Metrics) -> None:
-    """Begins to share limits where the settings say so. Within a running loop. Raises `BadInput` without the client."""
-    if access is None or settings is None or settings.redis_url is None:
+def check_budgets(settings: RouterSettings, keyring: Keyring | None) -> None:
+    """Raises `BadInput` for a key whose budget nothing would be charged to."""
+    budgets = [key.name for key in keyring or () if key.limits.usd_per_month is not None]
+    unpriced = [stage.name for stage in settings.stages if stage.price is None]
+    if budgets and unpriced:
+        what = f"the key {budgets[0]!r} has a budget, and a token of {', '.join(unpriced)} no price"
+        prices = "usd_per_million_input_tokens and usd_per_million_output_tokens"
+        instead = (
+            f"write {prices} of the stage into router.yaml, or usd_per_gpu_hour into the spec, and plan anew"
+        )
+        raise BadInput("keys", what, instead)
+
+
+async def keep_up(access: Access | None, settings: KeySettings | None, metrics: Metrics) -> None:
+    """Begins to share limits and spend where the settings say so. Within a running loop. Raises `BadInput` without the
+    client of Redis."""
+    if access is None or settings is None:
+        return
+    if settings.redis_url is None:
+        told = settings.spend is not None
+        await access.spending.start(FileBook(settings.spend_folder), lambda: told or access.has_budgets)
         return
     try:
         from cascadia.router.access.redis_store import RedisStore
@@ -39,3 +58,5 @@ def keep_up(access: Access | None, settings: KeySettings | None, metrics: Metric
     access.shared = SharedLimits(
         RedisStore(settings.redis_url, settings.redis_timeout_s), lambda kind: failures.labels(kind).inc()
     )
+    # Nobody waits for what was spent: it may take as long as a busy Redis does.
+    await access.spending.start(RedisBook(RedisStore(settings.redis_url, max(1.0, settings.redis_timeout_s))))

@@ -64,7 +64,25 @@ return 0
 """ARGV: tokens given back (less than 0: used beyond the estimate), the router, what it has under way, ms believed."""
 
 
-SCRIPTS = (TAKE, SETTLE)
+SPEND = """
+local me = ARGV[1]
+for i = 3, #ARGV, 2 do redis.call('HSET', KEYS[1], me .. '|' .. ARGV[i], ARGV[i + 1]) end
+redis.call('PEXPIRE', KEYS[1], tonumber(ARGV[2]))
+local sums, found = {}, redis.call('HGETALL', KEYS[1])
+for i = 1, #found, 2 do
+  local who, what = string.match(found[i], '^([^|]*)|(.*)$')
+  if who ~= me then sums[what] = (sums[what] or 0) + tonumber(found[i + 1]) end
+end
+local told = {}
+for what, usd in pairs(sums) do
+  told[#told + 1] = what
+  told[#told + 1] = string.format('%.9f', usd)
+end
+return told
+"""
+"""ARGV: the process, ms kept, then `KEY|STAGE` and its dollars in turn. Returns sums of all others."""
+
+SCRIPTS = (TAKE, SETTLE, SPEND)
 
 
 class Taken(NamedTuple):

@@ -42,6 +42,7 @@ def admin_routes(router: Administered) -> Application:
     app = FastAPI(title="Cascadia admin", version=__version__, docs_url=None, redoc_url=None)
     _add_state(app, router.operator)
     _add_replicas(app, router.operator)
+    _add_spend(app, router)
     app.add_exception_handler(BadInput, _bad_input)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(HTTPException, _unknown)
@@ -103,6 +104,12 @@ def _add_replicas(app: FastAPI, operator: Operator) -> None:
     @app.post("/admin/replicas/{name:path}/undrain", summary="Back to work.")
     async def end_drain(name: str) -> dict[str, Any]:
         return await operator.undrain(name)
+
+
+def _add_spend(app: FastAPI, router: Administered) -> None:
+    @app.get("/admin/spend", summary="Dollars by key and stage this month, and budgets.")
+    async def get_spend() -> dict[str, Any]:
+        return {"keys": [] if router.access is None else router.access.spent()}
 
 
 async def _body(request: Request) -> bytes:

@@ -15,6 +15,7 @@ from cascadia.router.cascade.decision import Ask, Decision, Held
 from cascadia.router.cascade.eligible import route, too_long
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.cascade.sessions import Conversations
+from cascadia.router.cascade.thinking import may_leave, thought
 from cascadia.router.gates.usage import counted
 from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
@@ -139,7 +140,7 @@ class Cascade:
                     continue
                 return decision
             assert held is not None
-            accepted, reason = self.scoring.accepts(ask, held, last)
+            accepted, reason = (True, "") if held.good else self.scoring.accepts(ask, held, last)
             step.ended("accepted" if accepted else reason)
             if accepted:
                 stage.metrics.accepted.inc()
@@ -197,6 +198,8 @@ class Cascade:
         gated = not last and ACCEPTS_ALL < threshold <= ACCEPTS_NONE_ABOVE
         step.threshold = threshold if gated else None
         read = READERS[ask.api == "responses", bool(ask.fields.stream)]
+        if may_leave(ask, stage, self.scoring):
+            return await self._thought(ask, stage, decision, gated, step)
         call = self.scoring.call(ask, stage, step, gated=gated or bool(ask.fields.stream))
         reply = await stage.buffered(call, read)
         step.answered_at_s = monotonic()
@@ -208,6 +211,8 @@ class Cascade:
         if not ask.holding.take(len(reply.body)):
             raise StageFailed(stage.name, "exhausted")
         written = reply.found
+        if ask.explain:
+            step.answer = written.choices[0].text if written.choices else ""
         decision.total = decision.total.plus(written.usage)
         stage.counted(written.usage, step)
         step.used(*written.usage)
@@ -223,6 +228,29 @@ class Cascade:
             for usage in spent:
                 decision.total = decision.total.plus(usage)
         return Held(stage, reply.body, written, step.score)
+
+    async def _thought(
+        self, ask: Ask, stage: Stage, decision: Decision, gated: bool, step: Step
+    ) -> Held | None:
+        """The answer of a stage that may leave at one of its exits, with its score; None where `refused` was set."""
+        with counted() as spent:
+            found = await thought(ask, stage, step, self.scoring)
+            step.answered_at_s = monotonic()
+            if found.exit_tokens is None and found.body and gated:
+                found.score = await self.scoring.score(ask, stage, found.written, step)
+        stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
+        for usage in (found.spent, *spent):
+            decision.total = decision.total.plus(usage)
+        if not found.body:
+            decision.refused = _of_the_client(stage, found.reply)
+            return None
+        if not ask.holding.take(len(found.body)):
+            raise StageFailed(stage.name, "exhausted")
+        stage.counted(found.spent, step)
+        step.used(*found.spent)
+        step.score = found.score
+        step.threshold = found.threshold if found.good else step.threshold
+        return Held(stage, found.body, found.written, found.score, found.exit_tokens, found.good)
 
     def _settled(self, decision: Decision, best: Held, why: str) -> Decision:
         best.stage.metrics.accepted.inc()

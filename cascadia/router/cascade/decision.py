@@ -33,8 +33,12 @@ class Ask:
     holding: Holding
     """Of the bytes of answers that wait for a decision."""
     score_min: float = 0.0
+    explain: bool = False
+    """Whether its client wants each stage's answer too."""
     other: bool = False
     """Whether it goes by the mixture's thresholds."""
+    exits: bool = True
+    """Whether a stage may answer before it has thought to the end."""
     priority: int = 0
     gear: GearSettings | None = None
     """Gear that it met at its arrival, and keeps; None: the stages' own setting serves any load."""
@@ -47,12 +51,15 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An answer that no client has seen yet. `score` is None where nobody scored it."""
+    """An answer that no client has seen yet. `score` is None where nobody scored it. `exit_tokens`: after so many its
+    stage stopped to think; `good`: by the exit's own threshold, so that the stage's is not asked."""
 
     stage: Stage
     body: bytes
     written: Written
     score: float | None
+    exit_tokens: int | None = None
+    good: bool = False
 
 
 @dataclass(slots=True)

@@ -2,7 +2,8 @@
 
 An input goes on to the next stage where the margin of its two greatest probabilities is below the stage's threshold
 (CascadeServe, section 3 and app. B), so of a list each input ends where its own answer is certain. A ranking goes on
-as a whole, by the margin at its cut: between the last result that is returned and the first that is not.
+as a whole, by the margin at its cut: between the last result that is returned and the first that is not. Where a stage
+has an `earlier_weight`, its answer is pooled with what the stages before it said, and the margin is the pool's.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -30,10 +31,11 @@ from cascadia.router.openai.one_pass import (
     inputs_of,
     listed,
     margin_at,
-    margin_of,
+    part_of,
     put_together,
     ranked_in,
 )
+from cascadia.router.openai.pooled import pooled
 from cascadia.router.openai.requests import rewritten
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.replica import Call
@@ -92,6 +94,7 @@ class OnePassCascade:
     async def _classified(self, ask: Ask) -> OnePassDecision:
         items = inputs_of(ask.fields)
         found: list[_Settled | None] = [None] * max(1, len(items))
+        told: list[Part | None] = [None] * len(found)
         envelope: list[Classified] = []
         read = Usage()
 
@@ -107,7 +110,11 @@ class OnePassCascade:
                 read = reply.found.usage
             envelope[:] = [reply.found]
             decision.total = decision.total.plus(reply.found.usage)
-            for at, part in zip(pending, reply.found.parts, strict=True):
+            weight = stage.settings.earlier_weight
+            for at, own in zip(pending, reply.found.parts, strict=True):
+                last_told = told[at]
+                part = own if last_told is None or not weight else pooled(own, last_told, weight)
+                told[at] = part
                 accepted = self._accepts(ask, stage, step, part.margin, last)
                 before = found[at]
                 if accepted or before is None or part.margin >= before.part.margin:
@@ -227,6 +234,7 @@ class OnePassCascade:
         reply = await stage.buffered(self._call(ask, stage, step, changes), read)
         if reply.found is not None:
             self._note(stage, step, reply.found.usage)
+            stage.metrics.left(reply.found.exits)
         return reply
 
     async def _batched(self, ask: Ask, stage: Stage, step: Step, items: list[bytes]) -> Reply[Classified]:
@@ -238,7 +246,7 @@ class OnePassCascade:
             return Reply(said.status, said.content_type, said.body)
         usage = Usage(sum(one.tokens for one in said), 0)
         try:
-            parts = tuple(Part(one.raw, margin_of(one.raw)) for one in said)
+            parts = tuple(part_of(one.raw) for one in said)
         except UpstreamError as error:
             raise failed(stage.name, error) from None
         step.replica, step.tries = said[-1].replica, 1

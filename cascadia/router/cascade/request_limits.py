@@ -80,8 +80,10 @@ def ask_of(
         last=last,
         holding=Holding(held),
         score_min=score_min,
+        explain=settings.playground and exchange.head.given.get(b"explain") == b"1",
         steps=record.steps,
         trace=record.trace,
+        exits=_exits(exchange, fields),
         priority=urgency.priority,
         gear=gear,
         session=session_of(fields, exchange.head.given.get(b"session-id")) if sticky else None,
@@ -109,6 +111,14 @@ def _score_min(exchange: Exchange, fields: Fields) -> float:
         message = f"{param} {least:g} is of 100. Did you mean {meant:g}?"
         raise ApiError(400, "invalid_value", message, param=param)
     return least
+
+
+def _exits(exchange: Exchange, fields: Fields) -> bool:
+    """Tells whether stages may answer early; the header `x-cascadia-exits: off` declines. Raises `ApiError`."""
+    told = exchange.head.given.get(b"exits")
+    if told is not None and told not in (b"on", b"off"):
+        raise ApiError(400, "invalid_value", "The header x-cascadia-exits is on or off.", param="exits")
+    return told != b"off" and fields.exits is not False
 
 
 def _bounds(settings: RouterSettings, min_stage: str | None, max_stage: str | None) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.gates.base import Gate, JudgeFailed, judged, within
 from cascadia.router.gates.context import ASKED, GateContext
 from cascadia.router.gates.embedding import EmbeddingGate
+from cascadia.router.gates.probe import SKIP_BELOW
 from cascadia.router.gates.rules import refusal
 from cascadia.router.gates.usage import spend
 from cascadia.router.openai.answers import Choice, Written, read_document, read_events
@@ -183,6 +184,14 @@ class Scoring:
             changes |= wants if not ask.fields.given("logprobs") else {}
             if "top_logprobs" in wants and ask.fields.given("logprobs") == b"true":
                 changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
+        if (
+            gated
+            and ask.api == "chat"
+            and self.judge is not None
+            and "probe" in {j.kind for j in self.judge.all}
+        ):
+            least = self._skip_below(ask, stage)
+            changes |= {SKIP_BELOW: least} if least is not None and self.foresight is None else {}
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         changes |= more or {}

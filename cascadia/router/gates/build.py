@@ -13,6 +13,7 @@ from cascadia.router.gates.cache import CachedGate
 from cascadia.router.gates.certainty import CertaintyGate
 from cascadia.router.gates.embedding import EmbeddingGate
 from cascadia.router.gates.ensemble import EnsembleGate
+from cascadia.router.gates.probe import ProbeGate
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import JudgeSettings, Limits
 from cascadia.router.telemetry.metrics import Metrics
@@ -66,6 +67,8 @@ def _gate(
             return CertaintyGate(examiner, settings.statistic, settings.points)
         case "agreement":
             return AgreementGate(examiner, settings.samples, settings.temperature, settings.extract)
+        case "probe":
+            return ProbeGate()
         case "ensemble":
             gates = [_gate(member, stages, embeddings, examiner) for member in settings.members]
             return EnsembleGate(gates, [member.weight for member in settings.members], settings.combine)

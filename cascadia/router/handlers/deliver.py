@@ -47,6 +47,8 @@ async def cascaded(
         "stopped": decision.stopped,
     }
     headers = _headers(decision, stage, score, cascade.usd(decision.steps))
+    if held is not None and held.exit_tokens is not None:
+        headers.append((b"x-cascadia-exit", b"%s@%d" % (stage.header[1], held.exit_tokens)))
     if ask.gear is not None:
         headers.append((b"x-cascadia-gear", b"%d" % ask.gear.number))
     response = ask.api == "responses"
@@ -72,6 +74,9 @@ async def cascaded(
         return
     assert held is not None
     note = _note(decision, stage, score, cascade.usd(decision.steps))
+    if ask.explain and note.get("usd") is not None:
+        for told, step in zip(note["steps"], decision.steps, strict=True):
+            told["usd"] = cascade.usd([step])
     asked_logprobs = fields.given("logprobs") not in (b"", b"false")
     if fields.stream:
         if response:

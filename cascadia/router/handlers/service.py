@@ -65,11 +65,12 @@ class Service:
     ) -> None:
         self.settings = settings
         lanes = {name: (each, lane) for each in batchers.values() for name, lane in each.lanes.items()}
-        self.lanes = lanes
+        self.lanes = lanes | _of_the_cascade(settings, lanes)
         """Lanes of groups and their stages by name, where requests are served in batches."""
         self.gears = gears
         self.limits = settings.limits
         self.stages = {stage.name: stage for stage in stages}
+        self.prices = {s.name: s.settings.price for s in stages if s.settings.price is not None}
         self.order = [stage.name for stage in stages]
         self.aliases = aliases(settings, earlier)
         self.cascade = cascade
@@ -86,7 +87,7 @@ class Service:
         self.running = 0
         self.on_idle: Callable[[], object] | None = None
         """Called each time that none of its requests is left."""
-        self._prefixes = any(stage.settings.balancing == "prefix" for stage in stages)
+        self._prefixes = any(stage.settings.balancing in ("prefix", "matching") for stage in stages)
 
     def turns_away(self, exchange: Exchange) -> ApiError | None:
         """Refusal of a request by its head alone; None where it may come."""
@@ -300,9 +301,18 @@ class Service:
         self.metrics.done(entry["model"], exchange.status, record.seconds, record.ttft_s)
         if record.ask is not None:
             self._account(record)
+        if exchange.reservation is not None and self.prices:
+            self._charge(exchange.reservation, record)
         for observe in self.observers:
             observe(record)
         self.journal.line(entry)
+
+    def _charge(self, reservation: Admitted, record: Record) -> None:
+        """Charges the key what the request's engines read and wrote."""
+        for step in record.steps:
+            if (price := self.prices.get(step.stage)) is not None and step.tokens:
+                read, wrote = price
+                reservation.charge(step.stage, (step.input_tokens * read + step.output_tokens * wrote) / 1e6)
 
     def _account(self, record: Record) -> None:
         """Counts what the cascade's answer cost, and what a single model would have read and written for it."""
@@ -337,3 +347,15 @@ def aliases(settings: RouterSettings, earlier: Sequence[str] = ()) -> dict[str, 
             elif name != settings.cascade:
                 found[name] = larger
     return found
+
+
+def _of_the_cascade(
+    settings: RouterSettings, lanes: Mapping[str, tuple[Batcher, Lane]]
+) -> dict[str, tuple[Batcher, Lane]]:
+    """The lane by which the cascade's own name is served: where no stage has a threshold, of which the first would
+    answer everything, the policies of a group that has all stages decide."""
+    groups = {stage.group for stage in settings.stages}
+    if len(groups) > 1 or any(stage.threshold > 0 for stage in settings.stages[:-1]):
+        return {}
+    found = next((group for group in settings.groups if group.name in groups and group.policies), None)
+    return {} if found is None else {settings.cascade: lanes[found.name]}

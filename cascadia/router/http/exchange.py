@@ -50,6 +50,9 @@ class Admitted(Protocol):
     def passed(self, part: bytes) -> None:
         """A part of a live stream went to the client."""
 
+    def charge(self, stage: str, usd: float) -> None:
+        """Charges what its engines' tokens at `stage` cost."""
+
     def release(self, *, left: bool) -> None:
         """The request is over; `left`: its client did not wait."""
 

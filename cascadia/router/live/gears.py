@@ -2,7 +2,7 @@
 
 All requests count, straight ones too, since they take the same GPUs. A request keeps its gear to its end. Nothing is
 done for a request but a look at numbers that one timer of the process keeps: the others' load, and which share of the
-planned replicas serves. A lost replica is load: with it all borders shrink.
+planned load replicas carry. A lost replica is load: with it all borders shrink.
 """
 
 import asyncio
@@ -30,8 +30,9 @@ START_S = 2.0
 
 
 class Gears:
-    """Gears of one plan, and the one in force. `capacity` is the ready share of the planned replicas, of the stage that
-    has lost most. `pinned` is in force instead of what the load asks for."""
+    """Gears of one plan, and the one in force. `capacity` is the share of the planned load that the ready replicas
+    carry: of the stage that it is least of, where each has as much room as its planned load leaves it. `pinned` is in
+    force instead of what the load asks for."""
 
     def __init__(
         self, settings: RouterSettings, stages: Sequence[Stage], load: FleetLoad, metrics: Metrics
@@ -40,8 +41,9 @@ class Gears:
         self._load = load
         self._metrics = metrics
         asked = {name for gear in settings.gears for name in gear.stages}
+        fullest = max((told.load or 1.0 for told in settings.stages if told.name in asked), default=1.0)
         self._stages = [
-            (stage, planned(told))
+            (stage, planned(told), fullest / (told.load or fullest))
             for stage, told in zip(stages, settings.stages, strict=True)
             if told.name in asked
         ]
@@ -84,7 +86,8 @@ class Gears:
     def look(self) -> None:
         """Counts the replicas that serve."""
         share = present if monotonic() < self._known_s else serving
-        self.capacity = max(LEAST_CAPACITY, min(share(stage, all_) for stage, all_ in self._stages))
+        carried = min(room * share(stage, all_) for stage, all_, room in self._stages)
+        self.capacity = max(LEAST_CAPACITY, carried)
 
     def inherit(self, old: "Gears") -> None:
         """Goes on where `old` is, of the plan before; with its own borders from the heaviest gear up."""

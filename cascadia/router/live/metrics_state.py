@@ -5,7 +5,7 @@ force then.
 from collections.abc import Iterator
 from typing import Protocol, get_args
 
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
@@ -88,6 +88,23 @@ def _of_timed(router: HasStages) -> Iterator[Metric]:
         for kind, model in rule.models.items():
             error.add_metric((name, kind), model.error)
     yield from (relied, error)
+    matchings = [
+        (stage.name, stage.admission.matching)
+        for stage in router.all_stages
+        if stage.admission.matching is not None
+    ]
+    if not matchings:
+        return
+    matches = CounterMetricFamily(
+        "cascadia_matches", "Times that waiting requests were given to replicas together.", labels=("stage",)
+    )
+    slow = CounterMetricFamily(
+        "cascadia_slow_matches", "Those of them that took over 1 ms.", labels=("stage",)
+    )
+    for name, matching in matchings:
+        matches.add_metric((name,), matching.matches)
+        slow.add_metric((name,), matching.slow)
+    yield from (matches, slow)
 
 
 def _of_gears(router: HasStages) -> Iterator[Metric]:
@@ -96,7 +113,7 @@ def _of_gears(router: HasStages) -> Iterator[Metric]:
         yield GaugeMetricFamily("cascadia_gear", "In force; 0 is the heaviest.", float(gears.number))
         load = "Requests under way in all processes, as far as they are known."
         yield GaugeMetricFamily("cascadia_fleet_in_flight", load, float(router.load.total))
-        ready = "Ready share of the planned replicas, of the stage that has lost most."
+        ready = "Share of the planned load that the ready replicas carry, of the stage that carries least."
         yield GaugeMetricFamily("cascadia_capacity", ready, gears.capacity)
 
 

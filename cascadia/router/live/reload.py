@@ -17,6 +17,7 @@ from cascadia.domain.errors import CascadiaError
 from cascadia.router.access.access import Access
 from cascadia.router.access.keys import Keyring
 from cascadia.router.access.keys_file import read_keys
+from cascadia.router.access.setup import check_budgets
 from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
@@ -127,7 +128,9 @@ class Reloader:
 
     def _read(self) -> tuple[RouterSettings, Keyring | None]:
         settings = self._load()
-        return settings, read_keys(settings.keys.file) if settings.keys is not None else None
+        keyring = read_keys(settings.keys.file) if settings.keys is not None else None
+        check_budgets(settings, keyring)
+        return settings, keyring
 
     def _apply(self, settings: RouterSettings, keyring: Keyring | None, *, again: bool) -> Reloaded:
         router, now = self._router, self._router.settings

@@ -12,6 +12,7 @@ from cascadia.router.observers.tracing import Tracing
 from cascadia.router.observers.tracing_setup import tracing_of
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.ui.evaluations import Evaluations
 from cascadia.router.ui.state import Page, Shown
 
 TURN_S = 0.0005
@@ -29,6 +30,7 @@ class Observers:
         self.samples: Samples | None = None
         self.shadow: Shadow | None = None
         self.page: Page | None = None
+        self.evaluations = Evaluations()
         self.observers: list[Observer] = []
         if settings.tracing is not None:
             self.tracing = tracing_of(settings.tracing, metrics.spans_lost.inc)
@@ -41,10 +43,10 @@ class Observers:
             )
             self.observers.append(self.samples.done)
             if settings.shadow.ratio:
-                self.shadow = Shadow(settings.shadow, self.samples, router)
+                self.shadow = Shadow(settings.shadow, self.samples, router, self.evaluations)
                 self.observers.append(self.shadow.done)
         if settings.page:
-            self.page = Page(router)
+            self.page = Page(router, self.evaluations)
             self.observers.append(self.page.done)
 
     def start(self) -> None:

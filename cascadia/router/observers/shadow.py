@@ -33,6 +33,7 @@ from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import JudgeSettings, ShadowSettings
 from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.ui.evaluations import Evaluations
 
 HOUR_S = 3600.0
 BURST_S = 600.0
@@ -66,12 +67,16 @@ class Cascaded(Protocol):
 
 
 class Shadow:
-    """Shadow evaluation for `router`, under whatever plan it has by then. What it learns goes to `samples`."""
+    """Shadow evaluation for `router`, under whatever plan it has by then. What it learns goes to `samples`, and as
+    numbers to `evaluations`."""
 
-    def __init__(self, settings: ShadowSettings, samples: Samples, router: Cascaded) -> None:
+    def __init__(
+        self, settings: ShadowSettings, samples: Samples, router: Cascaded, evaluations: Evaluations
+    ) -> None:
         self.settings = settings
         self.samples = samples
         self.router = router
+        self.evaluations = evaluations
         self.budget = Budget(settings.tokens_per_hour)
         self._rng = random.Random()
         self._looking: set[asyncio.Task[None]] = set()
@@ -126,7 +131,9 @@ class Shadow:
         for stage in shared:
             stage.admission.when_crowded = self._yield
         try:
-            self.samples.quality(await self._rows(ask, request_id, stages))
+            rows = await self._rows(ask, request_id, stages)
+            self.samples.quality(rows)
+            self.evaluations.add(rows)
             self._count("done")
         except _GivenUp as error:
             self._count(str(error))

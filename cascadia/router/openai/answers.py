@@ -16,6 +16,8 @@ from cascadia.router.upstream.errors import UpstreamError
 
 DONE = b"[DONE]"
 EVENTS = b"text/event-stream"
+PROBED = b": cascadia_probe "
+"""Begin of the comment in which a probe's score stands in a stream."""
 
 
 class Usage(NamedTuple):
@@ -33,6 +35,13 @@ class ToolCall(NamedTuple):
     arguments: str
 
 
+class Probed(Struct):
+    """Verdict of a probe in front of the engine on its answer: a score 0-100, or why there is none."""
+
+    score: float | None = None
+    failed: str | None = None
+
+
 @dataclass(slots=True)
 class Choice:
     """`logprobs` as the engine wrote them, one entry per part of the answer."""
@@ -41,6 +50,7 @@ class Choice:
     calls: list[ToolCall] = field(default_factory=list)
     finish: str | None = None
     logprobs: list[bytes] = field(default_factory=list)
+    probed: Probed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +94,7 @@ class _Usage(Struct):
 class _Document(Struct):
     choices: list[_Choice]
     usage: _Usage | None = None
+    cascadia_probe: Probed | None = None
 
 
 class _Event(Struct):
@@ -129,6 +140,7 @@ def _lists_something(found: Raw | bytes) -> bool:
 _document = msgspec.json.Decoder(_Document)
 _event = msgspec.json.Decoder(_Event)
 _light = msgspec.json.Decoder(_Light)
+_probed = msgspec.json.Decoder(Probed)
 _JSON = b"application/json"
 
 
@@ -179,7 +191,7 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
         raise UpstreamError("unreadable", "no completion in JSON") from None
     choices: dict[int, _Gathered] = {}
     _add(choices, found.choices)
-    return _written(choices, _usage(found.usage))
+    return _written(choices, _usage(found.usage), found.cascadia_probe)
 
 
 async def read_events(content_type: bytes, body: bytes) -> Written:
@@ -187,8 +199,9 @@ async def read_events(content_type: bytes, body: bytes) -> Written:
     if not content_type.startswith(EVENTS):
         raise UpstreamError("unreadable", "not an event stream by its content type")
     choices: dict[int, _Gathered] = {}
-    usage, done = Usage(), False
+    usage, done, probed = Usage(), False, None
     for part in slices(body):
+        probed = _probed_in(part) or probed
         for data in events(part):
             if data == DONE:
                 done = True
@@ -203,7 +216,17 @@ async def read_events(content_type: bytes, body: bytes) -> Written:
             await asyncio.sleep(0)
     if not done:
         raise UpstreamError("unreadable", "a stream without its end")
-    return _written(choices, usage)
+    return _written(choices, usage, probed)
+
+
+def _probed_in(part: bytes) -> Probed | None:
+    begin = part.find(PROBED)
+    if begin < 0 or part[begin - 1 : begin] not in (b"", b"\n"):
+        return None
+    try:
+        return _probed.decode(part[begin + len(PROBED) :].partition(b"\n")[0])
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
 
 
 def read_event(data: bytes) -> _Event:
@@ -281,7 +304,10 @@ def _usage(found: _Usage | None) -> Usage:
     return Usage(found.prompt_tokens or 0, found.completion_tokens or 0) if found else Usage()
 
 
-def _written(choices: dict[int, _Gathered], usage: Usage) -> Written:
+def _written(choices: dict[int, _Gathered], usage: Usage, probed: Probed | None) -> Written:
     if not choices:
         raise UpstreamError("unreadable", "no choices")
-    return Written(tuple(choices[index].choice for index in sorted(choices)), usage)
+    found = tuple(choices[index].choice for index in sorted(choices))
+    if probed is not None and len(found) == 1:
+        found[0].probed = probed
+    return Written(found, usage)

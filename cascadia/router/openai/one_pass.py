@@ -5,10 +5,10 @@ An answer is taken apart into its parts, which stay as the engine wrote them, an
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Meta, Raw, Struct
 
 from cascadia.router.openai.answers import Usage, refuse_other_than_json
 from cascadia.router.openai.bounded import members_of
@@ -27,14 +27,27 @@ class Part(NamedTuple):
 
     raw: bytes
     margin: float
+    probs: tuple[float, ...] = ()
+
+
+class Exits(Struct):
+    """Exits of an engine's pass: how many inputs `left` at each ramp and, last, at none; the `setting` in force of so
+    many `settings`, 0 for none, and how often settings were `withdrawn`.
+    """
+
+    left: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=64)]
+    setting: int = 0
+    settings: int = 0
+    withdrawn: int = 0
 
 
 class Classified(NamedTuple):
-    """`parts` are in the order of the inputs; `body` is the whole answer."""
+    """`parts` are in the order of the inputs; `body` is the whole answer. `exits`: None where the engine has none."""
 
     parts: tuple[Part, ...]
     usage: Usage
     body: bytes
+    exits: Exits | None = None
 
 
 class Ranked(NamedTuple):
@@ -48,6 +61,7 @@ class Ranked(NamedTuple):
 
 class _Usage(Struct):
     prompt_tokens: int | None = None
+    exits: Exits | None = None
 
 
 class _Classification(Struct):
@@ -123,16 +137,16 @@ def classified_in(content_type: bytes, body: bytes, count: int) -> Classified:
     refuse_other_than_json(content_type)
     try:
         found = _classification.decode(body)
-        parts = tuple(Part(bytes(raw), margin(_probabilities.decode(raw).probs)) for raw in found.data)
+        parts = tuple(_part(bytes(raw)) for raw in found.data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no classification in JSON") from None
     if len(parts) != count:
         raise UpstreamError("unreadable", f"{len(parts)} parts for {count} inputs")
-    return Classified(parts, _counted(found.usage), body)
+    return Classified(parts, _counted(found.usage), body, _exits(found.usage))
 
 
-def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[bytes]]:
-    """Usage and parts of a 200 as `classified_in` reads it, but for the probabilities: a batch has no gate."""
+def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[bytes], Exits | None]:
+    """Usage, parts and exits of a 200 as `classified_in` reads it, but for the probabilities: a batch has no gate."""
     refuse_other_than_json(content_type)
     try:
         found = _classification.decode(body)
@@ -140,7 +154,7 @@ def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[
         raise UpstreamError("unreadable", "no classification in JSON") from None
     if len(found.data) != count:
         raise UpstreamError("unreadable", f"{len(found.data)} parts for {count} inputs")
-    return _counted(found.usage), [bytes(raw) for raw in found.data]
+    return _counted(found.usage), [bytes(raw) for raw in found.data], _exits(found.usage)
 
 
 def batch_body(model: str, items: Sequence[bytes]) -> bytes:
@@ -148,12 +162,17 @@ def batch_body(model: str, items: Sequence[bytes]) -> bytes:
     return b'{"model":%b,"input":[%b]}' % (_encode(model), b",".join(items))
 
 
-def margin_of(raw: bytes) -> float:
-    """Margin of a part, as of `Part`. Raises `UpstreamError`."""
+def part_of(raw: bytes) -> Part:
+    """Reads a part. Raises `UpstreamError`."""
     try:
-        return margin(_probabilities.decode(raw).probs)
+        return _part(raw)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "a part without probabilities") from None
+
+
+def _part(raw: bytes) -> Part:
+    probs = _probabilities.decode(raw).probs
+    return Part(raw, margin(probs), tuple(probs))
 
 
 def answer_of(request_id: bytes, model: str, parts: Sequence[bytes], tokens: int) -> bytes:
@@ -204,6 +223,10 @@ def margin_at(scores: Sequence[float], cut: int) -> float:
 
 def _counted(usage: _Usage | None) -> Usage:
     return Usage((usage.prompt_tokens if usage else None) or 0, 0)
+
+
+def _exits(usage: _Usage | None) -> Exits | None:
+    return None if usage is None else usage.exits
 
 
 def put_together(body: bytes, parts: Sequence[bytes], usage: Usage, note: Mapping[str, Any]) -> bytes:

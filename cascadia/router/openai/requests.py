@@ -31,7 +31,7 @@ APIS: dict[str, Api] = {
     "/rerank": "rerank",
 }
 
-OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority")
+OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority", "exits")
 """Of the cascade, not of OpenAI's API: no engine sees them."""
 BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
@@ -62,6 +62,8 @@ class Fields(Struct):
     quality_min: float | UnsetType | None = UNSET
     """The former name of `score_min`."""
     priority: int | UnsetType | None = UNSET
+    exits: bool | UnsetType | None = UNSET
+    """Whether a stage may answer before it has thought to the end."""
     user: Raw | UnsetType = UNSET
     input: Raw | UnsetType = UNSET
     documents: Raw | UnsetType = UNSET
@@ -77,7 +79,7 @@ class Fields(Struct):
     def has_own(self) -> bool:
         """Tells whether a field of the cascade's own is there, be it null."""
         limits = self.max_stage is self.min_stage is self.deadline_ms is self.priority is UNSET
-        return not (limits and self.score_min is self.quality_min is UNSET)
+        return not (limits and self.score_min is self.quality_min is self.exits is UNSET)
 
     @property
     def output_tokens(self) -> int:
@@ -149,6 +151,11 @@ def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
         members.pop(name, None)
     members.update(changes)
     return _encoder.encode(members)
+
+
+def messages_of(fields: Fields) -> list[Raw]:
+    """Messages of a chat, each as it came."""
+    return _messages.decode(fields.given("messages") or b"[]")
 
 
 def prefix_of(fields: Fields) -> int | None:

@@ -2,62 +2,9 @@
 "use strict";
 
 const EVERY_MS = 2000;
-const byId = (id) => document.getElementById(id);
 let paused = false;
 let timer = 0;
 let asking = null;
-
-// Making elements.
-
-function make(tag, options = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(options)) {
-    if (name === "class") element.className = value;
-    else element.setAttribute(name, value);
-  }
-  element.append(...children.filter((child) => child !== null && child !== undefined));
-  return element;
-}
-
-function draw(tag, options, ...children) {
-  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(options)) element.setAttribute(name, value);
-  element.append(...children);
-  return element;
-}
-
-// Saying numbers.
-
-const whole = new Intl.NumberFormat("en");
-const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-
-function count(value) {
-  return value < 100000 ? whole.format(Math.round(value)) : short.format(value);
-}
-
-function seconds(value) {
-  if (value === null || value === undefined) return "–";
-  if (value < 0.0995) return `${(1000 * value).toPrecision(2)} ms`;
-  if (value < 0.9995) return `${Math.round(1000 * value)} ms`;
-  if (value < 100) return `${value.toPrecision(3)} s`;
-  return `${Math.round(value)} s`;
-}
-
-function share(part, all) {
-  if (!all) return "–";
-  const percent = (100 * part) / all;
-  return `${percent > 0 && percent < 1 ? percent.toPrecision(1) : Math.round(percent)} %`;
-}
-
-function rate(value) {
-  return value >= 100 ? count(value) : value.toPrecision(2);
-}
-
-function ago(value) {
-  const steps = [[86400, "d"], [3600, "h"], [60, "min"]];
-  for (const [size, unit] of steps) if (value >= size) return `${Math.floor(value / size)} ${unit}`;
-  return `${Math.floor(value)} s`;
-}
 
 const WORDS = {
   score: "score too low", judge: "no verdict", threshold: "never accepted here", context: "prompt too long",
@@ -149,6 +96,21 @@ function scores(stage) {
   return make("div", {}, picture, axis);
 }
 
+function exits(stage) {
+  const found = stage.exits;
+  if (!found) return [];
+  const left = Object.entries(found.left).filter(([at]) => at !== "0");
+  const all = sum(found.left);
+  const places = left.map(([at, value]) => `${share(value, all)} at ramp ${at}`).join(", ");
+  const force = found.setting ? `setting ${found.setting} of ${found.settings} certified` : "no setting certified";
+  const gone = found.withdrawn ? `, withdrawn ${found.withdrawn} times` : "";
+  return [
+    make("span", { class: "x" }, make("b", {}, share(sum(Object.fromEntries(left)), all)), " left early",
+      places ? ` (${places})` : "", `; ${force}${gone}`),
+    spark(found.series),
+  ];
+}
+
 function funnel(state) {
   const most = Math.max(...state.stages.map((stage) => stage.accepted + sum(stage.escalated)), 1);
   const rows = state.stages.map((stage) => {
@@ -170,7 +132,7 @@ function funnel(state) {
         make("p", { class: "said" },
           make("span", {}, make("b", {}, count(all)), " reached it"),
           make("span", { class: "a" }, make("b", {}, count(stage.accepted)), ` answered (${share(stage.accepted, all)})`),
-          ...reasons)),
+          ...reasons, ...exits(stage))),
       scores(stage));
   });
   byId("funnel").replaceChildren(...rows);
@@ -199,7 +161,7 @@ function gears(state) {
   byId("gears-section").hidden = !found;
   if (!found) return;
   const { ladder, series } = found;
-  const lost = found.capacity < 0.995 ? ` ${Math.round(100 * found.capacity)} % of the planned replicas serve: borders shrink as much.` : "";
+  const lost = found.capacity < 0.995 ? ` ${Math.round(100 * found.capacity)} % of the planned load has replicas: borders shrink as much.` : "";
   byId("gears-now").textContent = `Gear ${found.in_force} is in force${found.pinned === null ? "" : ", pinned"}.${lost}`;
   const row = (name, most, picture) => make("div", { class: "row-time" },
     make("span", {}, name, make("small", { class: "quiet" }, ` ${most}`)), picture);
@@ -216,11 +178,6 @@ function gears(state) {
     make("td", {}, count(gear.count)), make("td", {}, share(gear.count, all))));
   table(byId("gears"), "The heaviest first. A request keeps the gear that it met when it came.",
     [["gear"], ["stages asked", "left"], ["up to in flight"], ["requests"], ["share"]], rows);
-}
-
-function table(element, caption, heads, rows) {
-  const head = make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", class: kind || "" }, text)));
-  element.replaceChildren(make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows));
 }
 
 function stages(state) {
@@ -246,9 +203,53 @@ function replicas(state) {
       make("div", { class: "row" }, make("b", {}, one.name),
         make("span", { class: `state ${kind}` }, open ? "left alone after failures" : one.state)),
       make("div", { class: "row quiet" }, make("span", {}, `${one.running} under way`), make("span", {}, `room for ${one.room}`)),
-      make("div", { class: "bar", "aria-hidden": "true" }, bar));
+      make("div", { class: "bar", "aria-hidden": "true" }, bar), drainButton(state, one));
   });
   byId("replicas").replaceChildren(...boxes);
+  byId("drain-row").hidden = !state.admin;
+}
+
+function drainButton(state, one) {
+  // For who has a key that may: without one the router refuses.
+  if (!state.admin) return null;
+  const verb = one.state === "draining" || one.state === "drained" ? "undrain" : "drain";
+  const button = make("button", { type: "button", class: "small", "aria-label": `${verb} ${one.name}` }, verb === "drain" ? "Drain" : "Back to work");
+  button.addEventListener("click", () => drain(one.name, verb));
+  return button;
+}
+
+async function drain(name, verb) {
+  const text = byId("drain-said");
+  const key = byId("admin-key").value.trim();
+  if (!key) {
+    text.textContent = "Give a key with the scope admin first.";
+    byId("admin-key").focus();
+    return;
+  }
+  try {
+    const path = `/admin/replicas/${name.split("/").map(encodeURIComponent).join("/")}/${verb}`;
+    const answer = await fetch(path, { method: "POST", headers: { authorization: `Bearer ${key}` }, credentials: "omit" });
+    const told = await answer.json();
+    text.textContent = answer.ok ? `${name}: ${verb === "drain" ? "nothing new for it" : "back to work"}` : told.error.message;
+  } catch (error) {
+    text.textContent = "no answer from the router";
+  }
+  ask();
+}
+
+function keys(state) {
+  byId("keys-section").hidden = !state.keys || !state.keys.length;
+  if (byId("keys-section").hidden) return;
+  const most = (value) => (value === null ? "–" : count(value));
+  const rows = state.keys.map((one) => {
+    const over = one.usd_per_month !== null && one.usd >= one.usd_per_month;
+    const budget = one.usd_per_month === null ? "–" : `$${one.usd_per_month.toFixed(2)} (${share(one.usd, one.usd_per_month)} spent)`;
+    return make("tr", {}, make("th", { scope: "row" }, one.key), make("td", {}, `$${one.usd.toFixed(one.usd < 1 ? 4 : 2)}`),
+      make("td", over ? { class: "bad-text" } : {}, budget), make("td", {}, most(one.requests_per_minute)),
+      make("td", {}, most(one.tokens_per_minute)), make("td", {}, most(one.concurrent)));
+  });
+  table(byId("keys"), `Spent in ${state.keys[0].month} (UTC), by the prices of the stages' tokens; limits of each key.`,
+    [["key", "left"], ["spent"], ["budget a month"], ["requests/min"], ["tokens/min"], ["at once"]], rows);
 }
 
 const clock = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
@@ -266,14 +267,37 @@ function steps(one) {
   return path;
 }
 
+const opened = new Set(); // Decisions that are shown in full, by request id.
+
+function opener(one) {
+  const time = clock.format(new Date(1000 * one.at_s));
+  if (!one.steps.length) return time;
+  const button = make("button", { type: "button", class: "open", "aria-expanded": String(opened.has(one.request_id)) }, time);
+  button.addEventListener("click", () => {
+    if (!opened.delete(one.request_id)) opened.add(one.request_id);
+    if (latest) recent(latest);
+  });
+  return button;
+}
+
+function stepsRow(one) {
+  const lines = one.steps.map((step) => {
+    const score = step.score === null ? "" : `score ${step.score.toFixed(1)}${step.threshold === null ? "" : ` of ${step.threshold} needed`}`;
+    return make("li", {}, make("b", {}, step.stage), " ",
+      [step.outcome === "accepted" ? "accepted" : said(step.outcome), score, seconds(step.seconds), step.replica ? `on ${step.replica}` : ""].filter(Boolean).join(" · "));
+  });
+  return make("tr", { class: "opened" }, make("td"), make("td", { class: "left", colspan: "4" }, make("ol", {}, ...lines)));
+}
+
 function recent(state) {
   const rows = state.recent.slice(0, 20).map((one) => {
     const bad = one.status >= 500 || one.status === 429 || one.error;
     const end = one.error ? `${one.status} ${one.error}` : one.stopped ? `${one.status}, stopped: ${said(one.stopped)}` : `${one.status}`;
-    return make("tr", {}, make("td", {}, clock.format(new Date(1000 * one.at_s))), make("td", { class: "left" }, steps(one)),
+    const row = make("tr", {}, make("td", {}, opener(one)), make("td", { class: "left" }, steps(one)),
       make("td", {}, seconds(one.seconds)), make("td", bad ? { class: "left bad-text" } : { class: "left" }, end),
       make("td", { class: "left" }, make("code", {}, one.request_id || "")));
-  });
+    return opened.has(one.request_id) ? [row, stepsRow(one)] : [row];
+  }).flat();
   const none = make("tr", {}, make("td", { colspan: "5", class: "empty" }, "Nothing was asked yet."));
   const heads = [["time", ""], ["stages and scores", "left"], ["took", ""], ["status", "left"], ["request id", "left"]];
   table(byId("recent"), "The latest first. Prompts and answers are not kept.", heads, rows.length ? rows : [none]);
@@ -299,7 +323,9 @@ function show(state) {
   gears(state);
   stages(state);
   replicas(state);
+  keys(state);
   recent(state);
+  playground(state);
 }
 
 // Asking.

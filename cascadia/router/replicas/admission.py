@@ -4,20 +4,27 @@ The queue is bounded three ways: in length, in time, and by what can be expected
 refused at the door, since a queue full of requests that end unserved is how overload becomes collapse.
 """
 
+import asyncio
 import math
 from collections.abc import Callable, Sequence
 from math import inf
-from time import monotonic
+from time import monotonic, perf_counter
+from typing import TYPE_CHECKING, Any, cast
 
 from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Asked, Balancer
 from cascadia.dispatch.earliest_finish import EarliestFinish
+from cascadia.dispatch.latency_model import load_of
 from cascadia.router.openai.errors import Overloaded, StageFailed
 from cascadia.router.replicas.queue_rate import Pace
 from cascadia.router.replicas.replica import Call, Replica
-from cascadia.router.replicas.wait_queue import Rank, WaitQueue
+from cascadia.router.replicas.wait_queue import Rank, Waiter, WaitQueue
 from cascadia.router.settings.model import Limits
 from cascadia.router.upstream.deadlines import TICK_S
+
+if TYPE_CHECKING:
+    # SciPy comes with it, which takes its time and memory: routers that match have it, others have not.
+    from cascadia.dispatch.matching import Matching
 
 LEARNS = 0.1
 """Weight of the latest answer in a stage's typical time."""
@@ -39,19 +46,25 @@ class Admission:
         self.latency_max_s: float | None = None
         """Within it answers are wanted."""
         self.replicas = replicas
-        self.balanced_by(balancer)
         self.limits = limits
         self.wait_queue = WaitQueue()
+        self.wait_queue.returned = self._returned
+        self.balanced_by(balancer)
         self.length = AnswerLength()
         self.typical_s = 0.0
         self.p90_s = 0.0
         self.when_crowded: Callable[[], None] | None = None
         """Called when a request has to wait."""
         self._pace = Pace()
+        self._again: asyncio.TimerHandle | None = None
 
     def balanced_by(self, balancer: Balancer | EarliestFinish) -> None:
         """Chooses replicas by `balancer` from now on."""
         self.timed = balancer if isinstance(balancer, EarliestFinish) else None
+        self.matching = (
+            cast("Matching", balancer) if self.timed is not None and self.timed.binds_late else None
+        )
+        self.wait_queue.matches = None if self.matching is None else self._match
         self.balancer = balancer.least if isinstance(balancer, EarliestFinish) else balancer
 
     async def replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
@@ -63,6 +76,7 @@ class Admission:
             self.when_crowded()
         give_up_s = min(call.deadline_s, give_up_s)
         rank: Rank | None = None
+        waiter: Waiter | None = None
         while True:
             if not self._hope(tried, monotonic(), give_up_s):
                 self.wait_queue.wake()
@@ -72,14 +86,18 @@ class Admission:
                 now_s = monotonic()
                 rank = self.wait_queue.rank(call.priority, now_s, call.deadline_s - now_s - self.typical_s)
                 self._admit(rank, give_up_s, call.deadline_s)
-            outcome = await self.wait_queue.wait(give_up_s, rank)
+                waiter = None if self.matching is None else Waiter(self.asked(call), now_s)
+            outcome = await self.wait_queue.wait(give_up_s, rank, waiter)
             if outcome == "displaced":
                 raise self.overloaded
             # Who has waited takes what there is: a replica that failed a moment ago may be the one with room.
-            chosen = self.free(call, [])
+            chosen = self._taken(waiter) or self.free(call, [])
             if chosen is not None:
-                # The next may look too, whether or not this one goes.
-                self.wait_queue.wake()
+                # The next may look too, whether or not this one goes; where places are given, once it is counted.
+                if self.matching is None:
+                    self.wait_queue.wake()
+                else:
+                    asyncio.get_running_loop().call_soon(self.wait_queue.wake)
                 if call.deadline_s - monotonic() < self.typical_s:
                     raise StageFailed(self.stage, "deadline")
                 return chosen
@@ -90,6 +108,10 @@ class Admission:
     def free(self, call: Call, tried: Sequence[Replica]) -> Replica | None:
         """One that has room now."""
         now_s = monotonic()
+        if self.matching is not None:
+            usable = [r for r in self.replicas if r.usable(now_s) and r not in tried]
+            at = self.matching.place(self.asked(call), usable, now_s) if usable else None
+            return None if at is None else usable[at]
         if len(self.replicas) == 1:
             only = self.replicas[0]
             has_room = only.running < only.max_concurrency and only.usable(now_s) and only not in tried
@@ -102,6 +124,40 @@ class Admission:
         if self.timed is not None:
             return candidates[self.timed.choose(candidates, self.asked(call))]
         return candidates[self.balancer.choose(candidates, self.tokens(call), call.prefix)]
+
+    def _match(self) -> bool:
+        """Gives places to those who wait; False where the first of them is to look for itself."""
+        rule, now_s = self.matching, monotonic()
+        usable = [r for r in self.replicas if r.usable(now_s)]
+        if rule is None or not usable or not rule.looks(usable):
+            return False
+        waiting = self.wait_queue.first(rule.window)
+        began_s = perf_counter()
+        matched = rule.match(waiting, usable, now_s)
+        rule.took(perf_counter() - began_s)
+        for _, at in matched.given:
+            _reserve(usable[at], 1)
+        self.wait_queue.give([(waiting[one], usable[at]) for one, at in matched.given])
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        if matched.again_s < inf:
+            # A tick later: a timer may ring early.
+            self._again = asyncio.get_running_loop().call_at(matched.again_s + TICK_S, self.wait_queue.wake)
+        return True
+
+    def _taken(self, waiter: Waiter | None) -> Replica | None:
+        """Replica that one who waited was given, which does not count it yet."""
+        if waiter is None or waiter.given is None:
+            return None
+        replica: Replica = waiter.given
+        waiter.given = None
+        _reserve(replica, -1)
+        return replica if replica.usable(monotonic()) else None
+
+    def _returned(self, replica: Any) -> None:
+        """Who was given it is gone."""
+        _reserve(replica, -1)
 
     def asked(self, call: Call) -> Asked:
         """What is known of the call beforehand."""
@@ -179,3 +235,9 @@ class Admission:
             or (r.usable(now_s) and r not in tried)
             for r in self.replicas
         )
+
+
+def _reserve(replica: Replica, places: int) -> None:
+    """Keeps so many places for requests that are about to be counted, or gives them back."""
+    replica.running += places
+    replica.load = load_of(replica.running, replica.outstanding_tokens)

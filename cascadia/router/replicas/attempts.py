@@ -229,8 +229,9 @@ class Attempts:
         tokens = self.admission.tokens(call)
         timed = self.admission.timed
         if timed is not None and call.step is not None:
+            now_s = monotonic()
             call.step.tried = Tried(
-                timed.given(replica, self.admission.asked(call)), replica.name, monotonic()
+                timed.given(replica, self.admission.asked(call), now_s), replica.name, now_s
             )
         replica.running += 1
         replica.outstanding_tokens += tokens

@@ -249,7 +249,7 @@ class Batcher:
                     done(True)
                     self._refused(batch, Reply(answer.status, answer.content_type, content))
                     return
-                usage, parts = parts_in(answer.content_type, content, len(members))
+                usage, parts, exits = parts_in(answer.content_type, content, len(members))
             finally:
                 replica.pool.release(connection)
         except UpstreamError as error:
@@ -265,6 +265,7 @@ class Batcher:
             raise
         done(True)
         stage.counted(usage)
+        stage.metrics.left(exits)
         stage.metrics.batch.observe(len(members))
         stage.admission.took(monotonic() - started_s)
         sizes = [len(member.raw) for member in members]

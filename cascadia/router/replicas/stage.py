@@ -299,9 +299,14 @@ def _balancer(settings: StageSettings) -> Balancer | EarliestFinish:
             return PrefixAffinity()
     # Routers that begin at different places do not all choose the same replica first.
     least = LeastOutstanding(turn=random.randrange(len(settings.replicas) or 1))
-    return (
-        EarliestFinish(_models(settings), least=least) if settings.balancing == "earliest-finish" else least
-    )
+    match settings.balancing:
+        case "earliest-finish":
+            return EarliestFinish(_models(settings), least=least)
+        case "matching":
+            from cascadia.dispatch.matching import Matching
+
+            return Matching(_models(settings), least=least)
+    return least
 
 
 def _models(settings: StageSettings) -> dict[str, LatencyModel]:

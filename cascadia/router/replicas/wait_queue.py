@@ -8,7 +8,12 @@ starves, whatever the others' priority and deadlines.
 
 import asyncio
 from bisect import bisect_left, insort
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+
+from cascadia.dispatch.candidate import Asked
 
 STEP_S = 2.0
 MOST_STEPS = 10
@@ -24,23 +29,40 @@ class Rank(NamedTuple):
     number: int
 
 
-class _Ticket:
-    __slots__ = ("displaced", "rank", "woken")
+class Waiter(Struct, eq=False):
+    """A request that waits, as `cascadia.dispatch.candidate.Waiting` has it; `given` is the replica that it got."""
 
-    def __init__(self, rank: Rank, woken: "asyncio.Future[None]") -> None:
+    asked: Asked
+    since_s: float
+    overtaken: int = 0
+    held_s: float | None = None
+    given: Any = None
+
+
+class _Ticket:
+    __slots__ = ("displaced", "rank", "waiter", "woken")
+
+    def __init__(self, rank: Rank, woken: "asyncio.Future[None]", waiter: Waiter | None) -> None:
         self.rank = rank
         self.woken = woken
+        self.waiter = waiter
         self.displaced = False
 
 
 class WaitQueue:
-    """Whoever is woken looks for a replica, and wakes the next when it found one or went away: no wake is lost."""
+    """Whoever is woken looks for a replica, and wakes the next when it found one or went away: no wake is lost.
 
-    __slots__ = ("_number", "tickets")
+    `matches`, where set, gives replicas to those who wait by itself, and tells whether it looked; what was given to one
+    who went away meanwhile is `returned`.
+    """
+
+    __slots__ = ("_number", "matches", "returned", "tickets")
 
     def __init__(self) -> None:
         self.tickets: list[_Ticket] = []
         """The next is at the end."""
+        self.matches: Callable[[], bool] | None = None
+        self.returned: Callable[[Any], None] = _nothing
         self._number = 0
 
     def __len__(self) -> int:
@@ -56,16 +78,20 @@ class WaitQueue:
         """Number that are served before `rank`."""
         return len(self.tickets) - bisect_left(self.tickets, _from_behind(rank), key=_place)
 
-    async def wait(self, until_s: float, rank: Rank) -> Outcome:
+    async def wait(self, until_s: float, rank: Rank, waiter: Waiter | None = None) -> Outcome:
         """`late` at `until_s` of the event loop's time."""
         loop = asyncio.get_running_loop()
-        ticket = _Ticket(rank, loop.create_future())
+        ticket = _Ticket(rank, loop.create_future(), waiter)
         insort(self.tickets, ticket, key=_place)
+        if self.matches is not None:
+            self.matches()
         timer = loop.call_at(until_s, _end, ticket.woken)
         try:
             await ticket.woken
         except BaseException:
             if not self._left(ticket) and not ticket.displaced:
+                if waiter is not None and waiter.given is not None:
+                    self.returned(waiter.given)
                 self.wake()
             raise
         finally:
@@ -75,12 +101,34 @@ class WaitQueue:
         return "late" if self._left(ticket) else "woken"
 
     def wake(self) -> None:
-        """The first who waits looks again."""
+        """The first who waits looks again, unless replicas are given."""
+        if self.matches is not None and self.matches():
+            return
         while self.tickets:
             ticket = self.tickets.pop()
             if not ticket.woken.done():
                 ticket.woken.set_result(None)
                 return
+
+    def first(self, count: int) -> Sequence[Waiter]:
+        """The first so many of those who are given replicas, in order."""
+        waiting = (ticket for ticket in reversed(self.tickets) if not ticket.woken.done())
+        return [t.waiter for t, _ in zip(waiting, range(count), strict=False) if t.waiter is not None]
+
+    def give(self, given: Sequence[tuple[Waiter, Any]]) -> None:
+        """Each of these waits no longer."""
+        by_waiter = {id(waiter): what for waiter, what in given}
+        kept = []
+        for ticket in self.tickets:
+            what = by_waiter.get(id(ticket.waiter))
+            if what is None or ticket.waiter is None:
+                kept.append(ticket)
+            else:
+                ticket.waiter.given = what
+        gone = [ticket for ticket in reversed(self.tickets) if id(ticket.waiter) in by_waiter]
+        self.tickets = kept
+        for ticket in gone:
+            _end(ticket.woken)
 
     def displace(self, rank: Rank) -> bool:
         """Sends the last away where `rank` comes before it; False where nobody waits behind `rank`."""
@@ -111,3 +159,7 @@ def _from_behind(rank: Rank) -> tuple[float, int]:
 def _end(woken: "asyncio.Future[None]") -> None:
     if not woken.done():
         woken.set_result(None)
+
+
+def _nothing(_given: Any) -> None:
+    """Nothing is to be done."""

@@ -13,7 +13,7 @@ from prometheus_client import generate_latest
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access.access import Access
 from cascadia.router.access.keys import Keyring
-from cascadia.router.access.setup import access_of, keep_up
+from cascadia.router.access.setup import access_of, check_budgets, keep_up
 from cascadia.router.admin.broadcast import Operator
 from cascadia.router.cascade.cascade import Cascade
 from cascadia.router.cascade.sessions import Conversations
@@ -175,7 +175,8 @@ class Router:
         self.observers.start()
         self.plans.watch()
         self.resolver.start()
-        keep_up(self.access, self.settings.keys, self.metrics)
+        check_budgets(self.settings, self.access.keyring if self.access is not None else None)
+        await keep_up(self.access, self.settings.keys, self.metrics)
         self.news.start()
         self.gear_watch.start()
         if self.admin is not None:
@@ -195,8 +196,10 @@ class Router:
         if self.admin is not None:
             await self.admin.stop()
         await self.plans.stop()
-        if self.access is not None and self.access.shared is not None:
-            await self.access.shared.close()
+        if self.access is not None:
+            await self.access.spending.stop()
+            if self.access.shared is not None:
+                await self.access.shared.close()
         self.journal.flush()
         self.events.flush()
         await self.observers.stop()

@@ -15,9 +15,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import ceil
 
+from cascadia.domain.errors import BadInput
 from cascadia.router.server.asleep import LOOK_S, Asleep, Heartbeats, end_blocked
 from cascadia.router.settings.each_stage import with_each_stage
-from cascadia.router.settings.model import RouterSettings, StageSettings
+from cascadia.router.settings.model import ReplicaSettings, RouterSettings, StageSettings
 
 QUICK_S = 2.0
 """A worker that ends within this time of its start had no chance to serve."""
@@ -31,17 +32,29 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 def shared(settings: RouterSettings, workers: int) -> RouterSettings:
-    """A worker's own part of what is limited for the router as a whole: replicas' and queue's places, connections."""
+    """A worker's own part of what is limited for the router as a whole: replicas' and queue's places, connections, and
+    what somebody else's API is sent in a minute. Raises `BadInput` where that is less than a request each."""
     if workers == 1:
         return settings
 
     def part(whole: int) -> int:
         return max(1, ceil(whole / workers))
 
-    def stage(one: StageSettings) -> StageSettings:
+    def sent(most: int | None) -> int | None:
+        if most is not None and most < workers:
+            what = f"{most} a minute are fewer than the {workers} processes of the router"
+            raise BadInput("requests_per_minute", what, f"write --workers {most}, or fewer")
+        return None if most is None else most // workers
+
+    def replica(one: ReplicaSettings) -> ReplicaSettings:
         return replace(
-            one, replicas=tuple(replace(r, max_concurrency=part(r.max_concurrency)) for r in one.replicas)
+            one,
+            max_concurrency=part(one.max_concurrency),
+            requests_per_minute=sent(one.requests_per_minute),
         )
+
+    def stage(one: StageSettings) -> StageSettings:
+        return replace(one, replicas=tuple(map(replica, one.replicas)))
 
     limits = settings.limits
     limits = replace(

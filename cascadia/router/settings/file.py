@@ -18,11 +18,13 @@ from cascadia.router.settings.gears import GearSection, check_gears, gears_of
 from cascadia.router.settings.groups import GroupSection, check_groups, groups_of
 from cascadia.router.settings.judge import JudgeFields, VerifierFields
 from cascadia.router.settings.model import (
+    ENDS_THINKING,
     AdminSettings,
     Balancing,
     ConversationSettings,
     CorsSettings,
     CostUnit,
+    ExitSettings,
     Health,
     HedgeSettings,
     JudgeSettings,
@@ -86,7 +88,7 @@ class _Replica(_Section):
         description="Its GPU and shape: replicas of one kind take as long. Default: those of one share do.",
     )
     latency: _Latency | None = Field(
-        None, description="What balancing: earliest-finish takes its kind's latency for before it has learnt."
+        None, description="What a balancing that learns takes its kind's latency for, before it has learnt."
     )
     resolve: Literal["dns"] | None = Field(None, description="A replica at each address of the name in url.")
     planned: int = Field(
@@ -105,6 +107,14 @@ class _Conversations(_Section):
     kept_s: Positive = 3600.0
 
 
+class _Exit(_Section):
+    thinking_tokens: int = Field(
+        ge=1, description="Tokens of thinking after which a trial answer is written."
+    )
+    threshold: float = Field(ge=0, le=1000, description="Least score by which the trial answer is given.")
+    last: bool = Field(False, description="Nobody thinks on behind it, whatever the trial's score.")
+
+
 class _Stage(_Section):
     name: Name
     model: str | None = Field(None, description="As its engines serve it; the stage's name where absent.")
@@ -112,13 +122,36 @@ class _Stage(_Section):
     threshold: float = Field(0.0, ge=0, le=1000)
     task: Task = Field("generate", description="What its models do; the same for all stages of a router.")
     group: Name | None = Field(None, description="Of `groups`: its workers have all the group's models.")
+    earlier_weight: float = Field(
+        0.0,
+        ge=0,
+        le=1,
+        description="Of what the stages before a classifier said of the same input; 0: nothing.",
+    )
     max_model_len: int | None = Field(None, ge=1)
     max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
     balancing: Balancing = "least-outstanding"
     latency_max_s: Positive | None = Field(
-        None, description="Within it answers are wanted, where balancing is earliest-finish."
+        None, description="Within it answers are wanted, where balancing is earliest-finish or matching."
     )
     cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
+    usd_per_million_input_tokens: float | None = Field(
+        None, ge=0, description="Price of what it reads, for keys' budgets."
+    )
+    usd_per_million_output_tokens: float | None = Field(None, ge=0, description="And of what it writes.")
+    load: Positive | None = Field(
+        None, description="Planned share of what all its replicas sustain; gears count what is lost by it."
+    )
+    exits: list[_Exit] = Field(
+        default_factory=list, max_length=4, description="Where a thinking model may answer early, in order."
+    )
+    ends_thinking: str = Field(
+        ENDS_THINKING, max_length=1000, description="Text behind its thoughts that makes its model answer."
+    )
+    echoes: bool = Field(
+        False,
+        description="Whether its engines repeat the text they are told to go on from, as llama.cpp does.",
+    )
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
     passes_priority: bool = Field(False, description="Its engines schedule by priority.")
     skip_below: float | None = Field(
@@ -167,6 +200,9 @@ class _Keys(_Section):
     redis_url_file: Path | None = None
     redis_timeout_s: Positive = 0.1
     on_redis_failure: Literal["local", "refuse"] = "local"
+    spend: Path | None = Field(
+        None, description="Folder for what keys have spent, without Redis. Default: beside file."
+    )
 
 
 class _Admin(_Section):
@@ -224,6 +260,11 @@ class _File(_Section):
     host: str = "127.0.0.1"
     port: int = Field(8000, ge=0, le=65535)
     page: bool = Field(True, description="Whether /ui is served.")
+    playground: bool = Field(
+        True,
+        description="Whether the page asks the cascade, and a request with `x-cascadia-explain: 1` gets each stage's "
+        "answer; both need a key as any request does.",
+    )
     tracing: TracingSection | None = None
     samples: SamplesSection | None = None
     shadow: ShadowSection | None = None
@@ -250,7 +291,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
     except ValidationError as error:
         raise bad_input(error, _File, where) from None
     secrets = Secrets(path.parent, environment)
-    stages = tuple(_stage(where, i, stage, secrets) for i, stage in enumerate(found.stages))
+    stages = tuple(_stage(where, i, stage, secrets, found.cost_unit) for i, stage in enumerate(found.stages))
     judge = found.judge
     keys = None if found.keys is None else _keys(where, found.keys, secrets)
     settings = RouterSettings(
@@ -270,6 +311,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         host=found.host,
         port=found.port,
         page=found.page,
+        playground=found.playground,
         tracing=found.tracing.settings() if found.tracing else None,
         samples=found.samples.settings(f"{where}: samples", secrets) if found.samples else None,
         shadow=found.shadow.settings() if found.shadow else ShadowSettings(),
@@ -364,7 +406,7 @@ def check_settings(settings: RouterSettings, where: str) -> None:
         if looks and settings.foresight is None and not _foresees(judge):
             raise BadInput(
                 f"{at}.skip_below",
-                "needs foresight, or a judge of kind embedding",
+                "needs foresight, or a judge of kind embedding or probe",
                 "add foresight: {replicas: [...]}, or leave it out",
             )
 
@@ -384,6 +426,12 @@ def _check_tasks(settings: RouterSettings, where: str) -> None:
             raise BadInput(
                 at, f"has task {task} and what reads a written answer", "leave out verifiers and skip_below"
             )
+        if stage.earlier_weight and (i == 0 or task != "classify"):
+            raise BadInput(
+                f"{at}.earlier_weight",
+                "has nothing to weigh: no classifier was asked before it",
+                "leave it out, or give it to a later stage that classifies",
+            )
     for name, given in (("judge", settings.judge), ("foresight", settings.foresight)):
         if task != "generate" and given is not None:
             raise BadInput(
@@ -392,9 +440,11 @@ def _check_tasks(settings: RouterSettings, where: str) -> None:
 
 
 def _needs_scores(settings: RouterSettings) -> bool:
-    """Tells whether some threshold, of stages, mixture or gears, asks for a judge's score."""
+    """Tells whether some threshold, of stages, exits, mixture or gears, asks for a judge's score."""
     if settings.task != "generate":
         return False
+    if any(not each.last for stage in settings.stages for each in stage.exits):
+        return True
     others = [settings.mixture.thresholds] if settings.mixture is not None else []
     others += [gear.thresholds for gear in settings.gears]
     return any(
@@ -420,7 +470,7 @@ def _check_mixture(settings: RouterSettings, where: str) -> None:
 
 
 def _foresees(judge: JudgeSettings | None) -> bool:
-    return judge is not None and (judge.kind == "embedding" or any(map(_foresees, judge.members)))
+    return judge is not None and (judge.kind in ("embedding", "probe") or any(map(_foresees, judge.members)))
 
 
 def check_url(url: str, where: str) -> str:
@@ -439,7 +489,16 @@ def check_url(url: str, where: str) -> str:
     return address
 
 
-def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSettings:
+def _exits(where: str, exits: list[_Exit]) -> tuple[ExitSettings, ...]:
+    tokens = [each.thinking_tokens for each in exits]
+    if tokens != sorted(set(tokens)) or any(each.last for each in exits[:-1]):
+        raise BadInput(
+            where, "are not in order", "list each once, by rising thinking_tokens; only the end may be last"
+        )
+    return tuple(ExitSettings(each.thinking_tokens, each.threshold, each.last) for each in exits)
+
+
+def _stage(where: str, index: int, stage: _Stage, secrets: Secrets, unit: CostUnit | None) -> StageSettings:
     at = f"{where}: stages[{index}].replicas"
     return StageSettings(
         name=stage.name,
@@ -448,14 +507,20 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         threshold=stage.threshold,
         task=stage.task,
         group=stage.group,
+        earlier_weight=stage.earlier_weight,
         max_model_len=stage.max_model_len,
         max_tokens=stage.max_tokens,
         balancing=stage.balancing,
         latency_max_s=stage.latency_max_s,
         cost=stage.cost,
+        price=_price(f"{where}: stages[{index}]", stage, unit),
+        load=stage.load,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
         passes_priority=stage.passes_priority,
         skip_below=stage.skip_below,
+        exits=_exits(f"{where}: stages[{index}].exits", stage.exits),
+        ends_thinking=stage.ends_thinking,
+        echoes=stage.echoes,
         on_overload=stage.on_overload,
         verifiers=tuple(
             verifier.verifier(f"{where}: stages[{index}].verifiers[{i}]")
@@ -463,6 +528,18 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets) -> StageSett
         ),
         verified=stage.verified,
     )
+
+
+def _price(where: str, stage: _Stage, unit: CostUnit | None) -> tuple[float, float] | None:
+    """The stage's one `cost` where that is in dollars and no other is given. Raises `BadInput` where one of the two is
+    missing."""
+    read, wrote = stage.usd_per_million_input_tokens, stage.usd_per_million_output_tokens
+    if read is None and wrote is None:
+        return None if unit is None or stage.cost is None else (stage.cost, stage.cost)
+    if read is None or wrote is None:
+        missing = "usd_per_million_input_tokens" if read is None else "usd_per_million_output_tokens"
+        raise BadInput(f"{where}.{missing}", "is missing beside the other price", "write both, or none")
+    return read, wrote
 
 
 def _foresight(where: str, foresight: _Foresight, secrets: Secrets) -> JudgeSettings:
@@ -482,6 +559,7 @@ def _keys(where: str, keys: _Keys, secrets: Secrets) -> KeySettings:
         redis_url=redis_url_of(secrets, at, keys.redis_url, keys.redis_url_env, keys.redis_url_file),
         redis_timeout_s=keys.redis_timeout_s,
         on_redis_failure=keys.on_redis_failure,
+        spend=None if keys.spend is None else secrets.path(keys.spend),
     )
 
 

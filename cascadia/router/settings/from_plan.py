@@ -9,19 +9,23 @@ from typing import Any
 from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
-from cascadia.domain.prices import USD_PER_MILLION, token_costs
+from cascadia.domain.prices import USD_PER_MILLION, token_costs, token_prices
 from cascadia.planner.problem.models import find_architecture
 from cascadia.router.settings.file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
 from cascadia.router.settings.gears import gears_of
+from cascadia.router.settings.groups import GroupSection, minimum_queue
 from cascadia.router.settings.judge import check_prompt
 from cascadia.router.settings.model import (
+    ExitSettings,
     GearSettings,
+    GroupSettings,
     JudgeSettings,
     MixtureSettings,
     ReplicaSettings,
     RouterSettings,
     StageSettings,
 )
+from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
 Addresses = Mapping[str, Sequence[str]]
 """By stage name, or `judge`: the address of each replica, in the plan's order."""
@@ -34,27 +38,35 @@ def settings_of(
 
     Raises `BadInput` where a deployed stage has no address, or an address no stage."""
     deployed = [stage for stage in plan.stages if stage.deployed]
-    known = [stage.name for stage in deployed] + [JUDGE] + ([FORESIGHT] if plan.foresight else [])
+    known = [*dict.fromkeys(stage.group or stage.name for stage in deployed), JUDGE]
+    known += [FORESIGHT] if plan.foresight else []
     for name in addresses:
         if name not in known:
             raise BadInput(
                 f"--endpoint {name}", "the plan deploys no such stage", f"it has {', '.join(known)}"
             )
     threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
-    costs = token_costs(plan)
+    costs, prices = token_costs(plan), token_prices(plan)
+    loads = {stage.name: plan.stage_document(stage.name).get("load") for stage in deployed}
     settings = RouterSettings(
         stages=tuple(
             StageSettings(
                 name=stage.name,
                 model=stage.name if stage.external is None else stage.model,
-                replicas=_stage_replicas(stage, addresses, environment),
+                replicas=_stage_replicas(plan, stage, addresses, environment),
                 threshold=threshold[stage.name],
                 skip_below=plan.skips(stage.name),
                 max_model_len=stage.max_model_len,
                 balancing=stage.balancing,
                 latency_max_s=plan.objective.latency_max_s,
                 max_tokens=stage.max_tokens,
+                task=stage.task,
+                group=stage.group,
                 cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
+                price=prices.get(stage.name),
+                load=loads[stage.name],
+                exits=tuple(ExitSettings(e.thinking_tokens, e.threshold, e.last) for e in stage.exits),
+                echoes=stage.engine == LLAMA_CPP,
             )
             for stage in deployed
         ),
@@ -63,6 +75,7 @@ def settings_of(
         names=tuple(stage.name for stage in plan.stages),
         mixture=_mixture(plan),
         gears=_gears(plan),
+        groups=_groups(plan),
         when_overloaded="queue" if plan.under_load is None else plan.under_load.then,
         cost_unit=USD_PER_MILLION if costs and costs.in_usd else None,
     )
@@ -71,11 +84,16 @@ def settings_of(
 
 
 def _stage_replicas(
-    stage: StagePlan, addresses: Addresses, environment: Mapping[str, str] | None
+    plan: Plan, stage: StagePlan, addresses: Addresses, environment: Mapping[str, str] | None
 ) -> tuple[ReplicaSettings, ...]:
     """Replicas at their addresses; of a stage elsewhere its API, with the key that the environment has."""
     if stage.external is None:
-        return _replicas(stage.name, stage.replicas, stage.config.max_num_seqs, addresses)
+        return _replicas(
+            stage.group or stage.name,
+            stage.replicas,
+            plan.places(stage.name, stage.config.max_num_seqs),
+            addresses,
+        )
     return (external_replica(stage.name, stage.external, addresses.get(stage.name, ()), environment),)
 
 
@@ -112,6 +130,17 @@ def _mixture(plan: Plan) -> MixtureSettings | None:
 def _gears(plan: Plan) -> tuple[GearSettings, ...]:
     document: Mapping[str, Any] = plan.gears_document()
     return gears_of(document.get("gears", ()))
+
+
+def _groups(plan: Plan) -> tuple[GroupSettings, ...]:
+    """Groups of one-pass models, each served by the plan's policies."""
+    found = []
+    for policies in plan.policies:
+        section = GroupSection.model_validate({"name": policies.group, "slo_ms": 1e3 * policies.slo_s})
+        members = [stage.name for stage in plan.stages if stage.deployed and stage.group == policies.group]
+        own = {name: minimum_queue(name, section, policies.workers) for name in members}
+        found.append(GroupSettings(policies.group, own, policies))
+    return tuple(found)
 
 
 def _foresight(addresses: Addresses) -> JudgeSettings:
@@ -154,6 +183,9 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
         # Another plan uses the GPUs otherwise. Costs on a scale of the files' own stay.
         costs = {stage.name: stage.cost for stage in told.stages}
         stages = tuple(replace(stage, cost=costs[stage.name]) for stage in stages)
+    if any(stage.price is not None for stage in files.stages):
+        prices = {stage.name: stage.price for stage in told.stages}
+        stages = tuple(replace(stage, price=prices[stage.name] or stage.price) for stage in stages)
     if plan.skip_below:
         stages = tuple(replace(stage, skip_below=plan.skips(stage.name)) for stage in stages)
     return replace(
@@ -206,6 +238,8 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         max_model_len=told.max_model_len,
         balancing=balancing,
         latency_max_s=file.latency_max_s or told.latency_max_s,
+        load=told.load,
+        exits=told.exits,
     )
 
 
@@ -213,21 +247,22 @@ def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
     if judge.kind == "llm":
         check_prompt(judge.prompt_version, "plan.judge.prompt_version")
     if JUDGE in addresses:
-        replicas = _replicas(JUDGE, judge.replicas, judge.config.max_num_seqs, addresses)
+        replicas = _replicas(JUDGE, judge.replicas, 2 * judge.config.max_num_seqs, addresses)
         if judge.kind == "embedding":
             return JudgeSettings("embedding", StageSettings(JUDGE, JUDGE, replicas))
         # A judge of ours is served as `judge`, one elsewhere under its own name.
         model = JUDGE if judge.gpus else judge.model or JUDGE
         return JudgeSettings("llm", StageSettings(JUDGE, model, replicas))
-    if judge.kind == "certainty":
-        return JudgeSettings("certainty")
+    match judge.kind:
+        case "certainty" | "probe" as kind:
+            return JudgeSettings(kind)
     raise BadInput(
         f"--endpoint {JUDGE}", f"the plan's judge is of kind {judge.kind}, and has no address", "give one"
     )
 
 
 def _replicas(
-    name: str, groups: Sequence[ReplicaGroup], max_num_seqs: int, addresses: Addresses
+    name: str, groups: Sequence[ReplicaGroup], max_concurrency: int, addresses: Addresses
 ) -> tuple[ReplicaSettings, ...]:
     urls = addresses.get(name, ())
     if not urls:
@@ -246,15 +281,13 @@ def _replicas(
         shares = [1.0] * len(urls)
     return tuple(
         # An engine's own batch and as many in its queue, so that it never waits for the router.
-        ReplicaSettings(
-            check_url(url, f"--endpoint {name}"), share, 2 * max_num_seqs, kind=kind, latency=line
-        )
+        ReplicaSettings(check_url(url, f"--endpoint {name}"), share, max_concurrency, kind=kind, latency=line)
         for url, share, (kind, line) in zip(urls, shares, told, strict=True)
     )
 
 
 def _kind(group: ReplicaGroup) -> str | None:
-    return None if group.latency is None else f"{group.pool} TP={group.tp} PP={group.pp}"
+    return None if group.latency is None else group.kind
 
 
 def _line(group: ReplicaGroup) -> tuple[float, float, float, float] | None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.policy import Policies, Policy, PolicyRow
-from cascadia.files.policies_file import read_policies
+from cascadia.files.policies_file import policies_of, read_policies
 from cascadia.router.settings.model import GroupSettings, RouterSettings, StageSettings
 
 Length = Annotated[int, Field(ge=1, le=1024)]
@@ -27,8 +27,8 @@ class GroupSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
-    policies: Path | None = Field(
-        None, description="File of policies.json: which model takes a waiting batch."
+    policies: Path | dict[str, Any] | None = Field(
+        None, description="Which model takes a waiting batch: a file of policies.json, or its content."
     )
     slo_ms: float = Field(
         200.0, gt=0, description="Milliseconds from arrival to deadline, where a request has none."
@@ -54,8 +54,10 @@ def groups_of(
         place = f"{where}: groups[{at}]"
         policies = None
         if section.policies is not None:
-            policies = read_policies(folder / section.policies)
-            _check_models(policies, members, f"{place}.policies")
+            told = section.policies
+            at_key = f"{place}.policies"
+            policies = policies_of(told, at_key) if isinstance(told, dict) else read_policies(folder / told)
+            _check_models(policies, members, at_key)
         workers = len(members[0].replicas) if members else 0
         _check_lengths(section, members, place)
         own = {stage.name: minimum_queue(stage.name, section, workers) for stage in members}

@@ -14,12 +14,13 @@ from cascadia_judge.llm.prompt import PROMPT_VERSION
 from cascadia_judge.scores.verifiers import Verifier
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-JudgeKind = Literal["llm", "embedding", "certainty", "agreement", "ensemble"]
+JudgeKind = Literal["llm", "embedding", "probe", "certainty", "agreement", "ensemble"]
 
 _ALWAYS = {"kind", "timeout_s", "on_failure", "weight", "scale"}
 _OWN: dict[JudgeKind, set[str]] = {
     "llm": {"model", "replicas", "reads_tokens", "cache_size", "prompt_version"},
     "embedding": {"replicas", "certainty", "cache_size"},
+    "probe": set(),
     "certainty": {"statistic", "points"},
     "agreement": {"samples", "temperature", "extract"},
     "ensemble": {"members", "combine"},

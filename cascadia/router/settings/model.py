@@ -8,7 +8,7 @@ from typing import Literal
 from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
-Balancing = Literal["least-outstanding", "round-robin", "prefix", "earliest-finish"]
+Balancing = Literal["least-outstanding", "round-robin", "prefix", "earliest-finish", "matching"]
 Statistic = Literal["margin", "sum-logprob", "mean-logprob", "min-logprob"]
 CostUnit = Literal["usd-per-million-tokens"]
 Task = Literal["generate", "classify", "rerank"]
@@ -52,6 +52,19 @@ class HedgeSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ExitSettings:
+    """Point after so many tokens of thinking: a trial answer is given there if it scores `threshold` or more. `last`:
+    nobody thinks on behind it."""
+
+    thinking_tokens: int
+    threshold: float
+    last: bool = False
+
+
+ENDS_THINKING = "\n</think>\n\n"
+
+
+@dataclass(frozen=True, slots=True)
 class StageSettings:
     """`name` is what clients call it, `model` what its engines do. `threshold` 0-100 is not used of the last stage."""
 
@@ -65,6 +78,10 @@ class StageSettings:
     balancing: Balancing = "least-outstanding"
     cost: float | None = None
     """Of a token, on any scale that all stages share: active parameters, or dollars a million tokens."""
+    price: tuple[float, float] | None = None
+    """Dollars of a million tokens read and of a million written, for what keys spend; None: not known."""
+    load: float | None = None
+    """Planned share of what all its replicas sustain: with gears, the more of it the sooner a lost replica counts."""
     hedge: HedgeSettings | None = None
     passes_priority: bool = False
     """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
@@ -82,8 +99,16 @@ class StageSettings:
     """What its models do; all stages of a router do the same."""
     group: str | None = None
     """Group whose models its workers have: they get batches, one at a time."""
+    earlier_weight: float = 0.0
+    """Of what the stages before a classifier said, in the logarithms of the probabilities; 0: it alone counts."""
     slow_s: float | None = None
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
+    exits: tuple[ExitSettings, ...] = ()
+    """In order, where it may answer before it has thought to the end."""
+    ends_thinking: str = ENDS_THINKING
+    """Text that makes its model answer, put behind what it has thought."""
+    echoes: bool = False
+    """Whether its engines, told to go on from a text, say that text once more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +152,7 @@ class JudgeSettings:
     `on_failure` decides.
     """
 
-    kind: Literal["llm", "embedding", "certainty", "agreement", "ensemble"]
+    kind: Literal["llm", "embedding", "probe", "certainty", "agreement", "ensemble"]
     stage: StageSettings | None = None
     timeout_s: float = 10.0
     on_failure: Literal["escalate", "accept"] = "escalate"
@@ -284,6 +309,12 @@ class KeySettings:
     redis_url: str | None = field(default=None, repr=False)
     redis_timeout_s: float = 0.1
     on_redis_failure: Literal["local", "refuse"] = "local"
+    spend: Path | None = None
+    """Folder in which a host's processes keep what keys have spent, without Redis; None: beside `file`."""
+
+    @property
+    def spend_folder(self) -> Path:
+        return self.spend or self.file.with_name(f"{self.file.stem}-spend")
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +371,8 @@ class RouterSettings:
     shadow: ShadowSettings = field(default_factory=ShadowSettings)
     page: bool = True
     """Whether `/ui` is served."""
+    playground: bool = True
+    """Tells whether who asks may be told each stage's answer, and the page may ask."""
     keys: KeySettings | None = None
     admin: AdminSettings | None = None
     cors: CorsSettings | None = None

@@ -7,6 +7,7 @@ thresholds) is not counted at all: `live/metrics_state.py` reads it when it is a
 
 import platform
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
 
@@ -36,6 +37,22 @@ STOPPED = ("failed", "overloaded", "deadline")
 SHADOWS = ("done", "busy", "budget", "unfit", "crowded", "failed")
 
 
+class Left(Protocol):
+    """Exits of an engine's pass (`openai.one_pass.Exits`)."""
+
+    @property
+    def left(self) -> list[int]: ...
+
+    @property
+    def setting(self) -> int: ...
+
+    @property
+    def settings(self) -> int: ...
+
+    @property
+    def withdrawn(self) -> int: ...
+
+
 class StageMetrics:
     """Metrics of one stage."""
 
@@ -61,6 +78,17 @@ class StageMetrics:
     def upstream_error(self, kind: str) -> None:
         self._metrics.upstream_errors.labels(self._stage, kind).inc()
 
+    def left(self, exits: "Left | None") -> None:
+        """Counts where inputs left a pass; None: the engine has no exits."""
+        if exits is None:
+            return
+        for at, count in enumerate(exits.left, start=1):
+            if count:
+                # As the engine counts: its first ramp is 1, and 0 is none.
+                ramp = at if at < len(exits.left) else 0
+                self._metrics.exits.labels(self._stage, str(ramp)).inc(count)
+        self._metrics.exit_settings[self._stage] = (exits.setting, exits.settings, exits.withdrawn)
+
     def hedged(self, what: str) -> None:
         self._metrics.hedges.labels(self._stage, what).inc()
 
@@ -80,6 +108,9 @@ class Metrics:
     stage_requests: Counts = field(init=False)
     accepted: Counts = field(init=False)
     escalated: Counts = field(init=False)
+    exits: Counts = field(init=False)
+    exit_settings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """By stage: the setting in force, of how many, and how often settings were withdrawn, as its engine said last."""
     stopped: Counts = field(init=False)
     score: Spreads = field(init=False)
     stage_seconds: Spreads = field(init=False)
@@ -125,6 +156,7 @@ class Metrics:
         self.stage_requests = counts("stage_requests", "Requests that reached a stage.", "stage")
         self.accepted = counts("stage_accepted", "Answers of a stage that a client got.", "stage")
         self.escalated = counts("stage_escalated", "Requests that went on.", "stage", "reason")
+        self.exits = counts("stage_exits", "Inputs by the ramp they left at, 0: none.", "stage", "at")
         self.stopped = counts("stopped", "Answers given because a better one could not be had.", "reason")
         self.score = spreads("stage_score", "Verdicts on a stage's answers, 0-100.", SCORES, "stage")
         self.stage_seconds = spreads("stage_seconds", "Queue and answer.", REQUEST_SECONDS, "stage")

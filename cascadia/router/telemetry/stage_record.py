@@ -45,6 +45,8 @@ class Step(Struct):
     judge_failure: str | None = None
     span_id: int = 0
     judge_span_id: int = 0
+    answer: str | None = None
+    """Text of the answer, only where its client wants to see that of each stage."""
     tried: Tried | None = None
     """The latest try, where its stage's balancing learns from answers."""
 
@@ -90,6 +92,15 @@ class Step(Struct):
             "score": self.score,
             "threshold": self.threshold,
         }
+        if self.answer is not None:
+            found |= {
+                "answer": self.answer,
+                "seconds": round(self.seconds, 6),
+                "judge_seconds": round(self.judge_s, 6),
+                "judge_failure": self.judge_failure,
+                "input_tokens": self.input_tokens,
+                "output_tokens": self.output_tokens,
+            }
         return {name: value for name, value in found.items() if value is not None}
 
 

@@ -28,10 +28,12 @@ class Tick:
     spreads: dict[tuple[str, ...], "array[float]"] = field(default_factory=dict)
     running: int = 0
     """Requests under way then."""
+    exit_settings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    """By stage, as `Metrics` has them."""
 
 
 def tick_of(metrics: Metrics, at_s: float) -> Tick:
-    tick = Tick(at_s, running=metrics.running)
+    tick = Tick(at_s, running=metrics.running, exit_settings=dict(metrics.exit_settings))
     for counts in _counts(metrics):
         for labels, count in counts.children.items():
             tick.counts[(counts.name, *labels)] = count.value
@@ -183,7 +185,7 @@ def _counts(metrics: Metrics) -> list[Counts]:
     return [
         *(metrics.requests, metrics.stage_requests, metrics.accepted, metrics.escalated, metrics.stopped),
         *(metrics.tokens, metrics.cascade_tokens, metrics.answers, metrics.upstream_errors),
-        *(metrics.judge_failures, metrics.shadows, metrics.gear_requests),
+        *(metrics.judge_failures, metrics.shadows, metrics.gear_requests, metrics.exits),
     ]
 
 

@@ -6,18 +6,25 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
+import msgspec
+
 from cascadia import __version__
+from cascadia.router.access.access import Access
 from cascadia.router.cascade.records import Record
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.ui.evaluations import Evaluations
 from cascadia.router.ui.history import History, Window, added, quantile
 from cascadia.router.ui.merge import RECENT, Share, loads_of, read_share, series_of, together, written
 from cascadia.router.ui.process_state import Gears
 
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
 State = dict[str, Any]
+STEP = ("stage", "outcome", "score", "threshold", "seconds", "replica")
+MOST_KEYS = 50
+"""Keys that the page shows, those that spent most."""
 
 
 class Peers(Protocol):
@@ -56,16 +63,21 @@ class Shown(Protocol):
     @property
     def peers(self) -> Peers: ...
 
+    @property
+    def access(self) -> Access | None: ...
+
 
 class Page:
     """Watches `router`, and tells its state. `done` is an observer of requests."""
 
-    def __init__(self, router: Shown) -> None:
+    def __init__(self, router: Shown, evaluations: Evaluations | None = None) -> None:
         self.router = router
         self.started_s = time.time()
         self.history = History(router.metrics, lambda: asyncio.get_running_loop().time())
         self._recent: deque[tuple[float, dict[str, Any]]] = deque(maxlen=RECENT)
         router.peers.answers["page"] = self._told
+        self._evaluations = evaluations or Evaluations()
+        router.peers.answers["evaluations"] = self._evaluated
 
     def done(self, record: Record) -> None:
         self._recent.append((time.time(), record.entry))
@@ -80,6 +92,7 @@ class Page:
         return {
             "version": __version__,
             "cascade": router.settings.cascade,
+            "playground": self._playground(),
             "processes": len(shares),
             "ready": now["ready"],
             "draining": now["draining"],
@@ -96,7 +109,31 @@ class Page:
             "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
             "gears": None if router.gears is None else self._gears(router.gears, seen, shares),
             "recent": now["recent"],
+            "keys": None if router.access is None else _keys(router.access),
+            "admin": router.settings.admin is not None and router.settings.admin.port is None,
         }
+
+    async def evaluations(self) -> State:
+        """Recent shadow evaluations of all processes: of each the score and the tokens of every stage, in order."""
+        others = await self.router.peers.ask("evaluations")
+        parts = [await self._evaluated(b""), *others.values()]
+        return {
+            "stages": [
+                {"name": s.name, "threshold": s.settings.threshold, "cost": s.settings.cost}
+                for s in self.router.stages
+            ],
+            "evaluations": [one for part in parts for one in msgspec.json.decode(part)],
+        }
+
+    async def _evaluated(self, _: bytes) -> bytes:
+        return msgspec.json.encode(self._evaluations.of(stage.name for stage in self.router.stages))
+
+    def _playground(self) -> State | None:
+        """None: the page does not ask. `keys`: whether a request needs one."""
+        settings = self.router.settings
+        if not settings.playground or settings.task != "generate":
+            return None
+        return {"keys": settings.keys is not None}
 
     def share(self, window: str) -> Share:
         """This process's share of the state."""
@@ -173,6 +210,21 @@ class Page:
             "output_tokens": seen.count("stage_tokens", stage.name, "output"),
             "errors": seen.by("upstream_errors", stage.name),
             "cost": stage.settings.cost,
+            "exits": self._exits(seen, stage.name),
+        }
+
+    def _exits(self, seen: Window, stage: str) -> State | None:
+        """Places where inputs left, and the setting in force over time; None where the engine has no exits."""
+        known = self.router.metrics.exit_settings.get(stage)
+        if known is None:
+            return None
+        ticks = [tick.exit_settings.get(stage, (0, 0, 0))[0] for tick in self.history.ticks]
+        return {
+            "left": dict(sorted(seen.by("stage_exits", stage).items())),
+            "setting": known[0],
+            "settings": known[1],
+            "withdrawn": known[2],
+            "series": [*ticks, known[0]],
         }
 
     def _judge(self, seen: Window) -> State | None:
@@ -225,8 +277,18 @@ def _replica(stage: Stage, replica: Any) -> State:
     }
 
 
+def _keys(access: Access) -> list[State]:
+    """What each key has spent this month, and its limits."""
+    limits = ("requests_per_minute", "tokens_per_minute", "concurrent")
+    found = [
+        {**spent, **{name: getattr(key.limits, name) for name in limits}}
+        for spent, key in zip(access.spent(), access.keyring, strict=True)
+    ]
+    return sorted(found, key=lambda one: -one["usd"])[:MOST_KEYS]
+
+
 def _decision(at_s: float, entry: dict[str, Any]) -> State:
     """Entry of the log's line with what holds nothing but names, numbers and kinds."""
-    steps = [{key: step[key] for key in ("stage", "outcome", "score")} for step in entry.get("steps", ())]
+    steps = [{key: step[key] for key in STEP} for step in entry.get("steps", ())]
     kept = ("request_id", "api", "model", "status", "seconds", "stage", "gear", "stopped", "error")
     return {"at_s": at_s, "steps": steps, **{key: entry.get(key) for key in kept}}

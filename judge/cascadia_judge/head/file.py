@@ -3,15 +3,14 @@
 Arrays are base64 of little-endian bytes, with their type and shape. Nothing in the file can name code.
 """
 
-import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.head.arrays import array_written, numbers_in
 from cascadia_judge.head.features import GROUPS
 from cascadia_judge.head.head import Head
 from cascadia_judge.head.learned import Line, Trees
@@ -21,7 +20,6 @@ from cascadia_judge.scores.calibration import Calibration
 KIND = "cascadia-embedding-judge"
 VERSION = 1
 BYTES_MAX = 64 * 2**20
-_TYPES: dict[str, np.dtype[Any]] = {"f4": np.dtype("<f4"), "f8": np.dtype("<f8"), "i2": np.dtype("<i2")}
 
 
 def dump(heads: tuple[Head, ...], about: Mapping[str, Any], more: Mapping[str, Any] | None = None) -> str:
@@ -68,19 +66,23 @@ def _written(head: Head) -> dict[str, Any]:
         "groups": list(head.basis.groups),
         "measured": head.measured,
         "columns": len(head.basis.names),
-        "axes": {name: _array(axes, "f4") for name, axes in head.basis.axes.items()},
-        "line": {"weight": _array(line.weight, "f8"), "bias": line.bias, "mean": _array(line.mean, "f8")},
+        "axes": {name: array_written(axes, "f4") for name, axes in head.basis.axes.items()},
+        "line": {
+            "weight": array_written(line.weight, "f8"),
+            "bias": line.bias,
+            "mean": array_written(line.mean, "f8"),
+        },
         "trees": {
-            "column": _array(trees.column, "i2"),
-            "cut": _array(trees.cut, "f8"),
-            "leaf": _array(trees.leaf, "f8"),
+            "column": array_written(trees.column, "i2"),
+            "cut": array_written(trees.cut, "f8"),
+            "leaf": array_written(trees.leaf, "f8"),
             "bias": trees.bias,
         },
         "calibration": {
-            "score": _array(calibration.score, "f8"),
-            "quality": _array(calibration.quality, "f8"),
-            "spread_at": _array(head.spread_at, "f8"),
-            "spread": _array(head.spread, "f8"),
+            "score": array_written(calibration.score, "f8"),
+            "quality": array_written(calibration.quality, "f8"),
+            "spread_at": array_written(head.spread_at, "f8"),
+            "spread": array_written(head.spread, "f8"),
         },
     }
 
@@ -89,16 +91,16 @@ def _read(found: Mapping[str, Any]) -> Head:
     groups = tuple(group for group in GROUPS if group in found["groups"])
     if list(groups) != list(found["groups"]):
         raise ValueError("unknown groups")
-    basis = Basis(groups, {name: _numbers(axes).astype(np.float32) for name, axes in found["axes"].items()})
+    basis = Basis(groups, {name: numbers_in(axes).astype(np.float32) for name, axes in found["axes"].items()})
     columns = len(basis.names)
     line = Line(
-        _numbers(found["line"]["weight"]), float(found["line"]["bias"]), _numbers(found["line"]["mean"])
+        numbers_in(found["line"]["weight"]), float(found["line"]["bias"]), numbers_in(found["line"]["mean"])
     )
     parts = found["trees"]
     trees = Trees(
-        _numbers(parts["column"]).astype(np.int64),
-        _numbers(parts["cut"]),
-        _numbers(parts["leaf"]),
+        numbers_in(parts["column"]).astype(np.int64),
+        numbers_in(parts["cut"]),
+        numbers_in(parts["leaf"]),
         float(parts["bias"]),
     )
     if line.weight.shape != (columns,) or line.mean.shape != (columns,):
@@ -108,7 +110,7 @@ def _read(found: Mapping[str, Any]) -> Head:
         raise ValueError("the trees do not fit together")
     if trees.column.size and not 0 <= trees.column.min() <= trees.column.max() < columns:
         raise ValueError("the trees do not fit the columns")
-    curve = {name: _numbers(value) for name, value in found["calibration"].items()}
+    curve = {name: numbers_in(value) for name, value in found["calibration"].items()}
     calibration = Calibration(curve["score"], curve["quality"])
     return Head(
         str(found["stage"]),
@@ -120,17 +122,3 @@ def _read(found: Mapping[str, Any]) -> Head:
         spread=curve["spread"],
         measured=dict(found["measured"]),
     )
-
-
-def _array(values: NDArray[Any], kind: str) -> dict[str, Any]:
-    content = np.ascontiguousarray(values, dtype=_TYPES[kind]).tobytes()
-    return {"type": kind, "shape": list(values.shape), "base64": base64.b64encode(content).decode("ascii")}
-
-
-def _numbers(found: Mapping[str, Any]) -> NDArray[Any]:
-    kind = _TYPES[found["type"]]
-    values = np.frombuffer(base64.b64decode(found["base64"], validate=True), dtype=kind)
-    if kind.kind == "f" and np.isnan(values).any():
-        raise ValueError("not a number among the numbers")
-    shaped: NDArray[Any] = values.reshape(found["shape"])
-    return shaped.astype(np.float64 if kind.kind == "f" else np.int64)

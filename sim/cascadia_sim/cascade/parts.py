@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_sim.cascade.by_rule import Rule
+from cascadia_sim.cascade.by_rule import QueueingRule, Rule
 from cascadia_sim.cascade.elsewhere import Elsewhere
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, Replica
@@ -35,7 +35,7 @@ class CascadeStage:
     accept: Bools
     enter: Bools | None = None
     judged: bool | Bools = True
-    rule: Callable[[], Rule] | None = None
+    rule: Callable[[], Rule | QueueingRule] | None = None
     elsewhere: Elsewhere | None = None
 
     @property

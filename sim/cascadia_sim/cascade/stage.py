@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cascadia_sim.cascade.by_rule import Rule, serve
+from cascadia_sim.cascade.by_rule import QueueingRule, Rule, serve, serve_from_queue
 from cascadia_sim.engine.arrays import Fleet, Requests
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
@@ -59,7 +59,7 @@ def simulate_stage(
     cached_tokens: ArrayLike,
     *,
     most_output: int | None = None,
-    rule: Rule | None = None,
+    rule: Rule | QueueingRule | None = None,
 ) -> StageRun:
     """Serves requests [n], in any order of arrival; those that arrive together keep the caller's order.
 
@@ -93,7 +93,7 @@ def _run(
     dispatch: Dispatch,
     given: RequestArrays,
     most_output: int | None,
-    rule: Rule | None,
+    rule: Rule | QueueingRule | None,
 ) -> StageRun:
     from cascadia_sim.engine import kernel
     from cascadia_sim.engine.fleet import fleet_of, requests_of, sites_of
@@ -102,7 +102,9 @@ def _run(
     fleet, requests = fleet_of([r.timing for r in replicas]), requests_of(*given)
     sites = sites_of(replicas, (most_output,))
     replica = np.zeros(n, np.int64)
-    if rule is not None:
+    if isinstance(rule, QueueingRule):
+        serve_from_queue(fleet, requests, [r.timing for r in replicas], rule, replica)
+    elif rule is not None:
         serve(fleet, requests, [r.timing for r in replicas], rule, replica)
     elif dispatch == "least-outstanding" and len(replicas) > 1:
         kernel.dispatch_by_load(fleet, requests, sites, replica)

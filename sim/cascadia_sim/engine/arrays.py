@@ -40,7 +40,8 @@ class Requests(NamedTuple):
 class Fleet(NamedTuple):
     """Lanes as rows, one a replica; their tables stand end to end in the first two.
 
-    S is the largest max_num_seqs, P the deepest pipeline. The last two are used by pipelines only.
+    S is the largest max_num_seqs, P the deepest pipeline. `members` and `flights` are used by pipelines only, what is
+    below by lanes that speculate, whose tables stand end to end too.
     """
 
     token_ps: Ints
@@ -56,6 +57,9 @@ class Fleet(NamedTuple):
     finished: Ints  # [lanes, S], those that the last iteration finished
     members: Ints  # [lanes, P, S], requests of the batches in flight
     flights: Ints  # [lanes, P, FLIGHT]
+    draft_tokens: Ints
+    draft_ps: Ints
+    acceptance: Floats  # [lanes]
 
 
 class Lane(NamedTuple):
@@ -87,6 +91,9 @@ class Pipeline(NamedTuple):
     finished: Ints
     members: Ints  # [P, S]: a request that writes a token when the batch ends, or ~request
     flights: Ints  # [P, FLIGHT]
+    draft_tokens: Ints
+    draft_ps: Ints
+    acceptance: float
 
 
 class Sites(NamedTuple):

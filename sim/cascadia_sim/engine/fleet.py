@@ -38,12 +38,14 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     different = list({id(t): t for t in timings}.values())
     token_at = np.cumsum([0, *(t.token_ps.size for t in different)])
     sequence_at = np.cumsum([0, *(t.sequence_ps.size for t in different)])
+    draft_at = np.cumsum([0, *(t.draft_ps.size for t in different)])
     table_of = {id(t): i for i, t in enumerate(different)}
     limits = np.zeros((lanes, kernel.LIMITS), np.int64)
     for lane, t in enumerate(timings):
         i, row = table_of[id(t)], limits[lane]
         row[kernel.TOKEN_AT], row[kernel.TOKEN_END] = token_at[i], token_at[i + 1]
         row[kernel.SEQUENCE_AT], row[kernel.SEQUENCE_END] = sequence_at[i], sequence_at[i + 1]
+        row[kernel.DRAFT_AT], row[kernel.DRAFT_END] = draft_at[i], draft_at[i + 1]
         _set_limits(row, t)
     state = np.zeros((lanes, kernel.STATE), np.int64)
     for column in (kernel.NEXT, kernel.TAIL, kernel.PARTIAL, kernel.LATE_NEXT):
@@ -65,6 +67,9 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         finished=np.zeros((lanes, seqs), np.int64),
         members=np.zeros((lanes, stages, seqs), np.int64),
         flights=flights,
+        draft_tokens=np.concatenate([t.draft_tokens for t in different]).astype(np.int64, copy=False),
+        draft_ps=np.concatenate([t.draft_ps for t in different]).astype(np.int64, copy=False),
+        acceptance=np.array([t.acceptance for t in timings], np.float64),
     )
 
 
@@ -101,7 +106,10 @@ def _set_limits(row: Ints, t: ReplicaTiming) -> None:
     row[kernel.PADDED] = rules.padded_prompts
     row[kernel.CHUNKS_IN_STEP] = rules.chunks_in_step
     row[kernel.STARTS_BETWEEN] = rules.starts_between
-    row[kernel.STEP_BY_STEP] = t.lanes > 1 or rules != VLLM_V1
+    row[kernel.MOST_DRAFTS] = t.most_drafts
+    row[kernel.DRAFT_CONTEXT_PS] = t.draft_context_ps
+    row[kernel.SPECULATES] = t.draft_tokens.size > 0
+    row[kernel.STEP_BY_STEP] = t.lanes > 1 or rules != VLLM_V1 or t.draft_tokens.size > 0
 
 
 def sites_of(replicas: Sequence[Replica], most_output: Sequence[int | None] = (None,)) -> Sites:

@@ -15,8 +15,9 @@ the next step; it holds ceil((P + g) / block_size) blocks. It finishes at step D
 its context need be stored while it decodes.
 
 A pipeline, and an engine with other rules than vLLM V1's, goes from batch to batch: `_form` makes one of what is
-ready, it passes stage after stage, `_land` ends it. While all batches only decode and none finishes or admits a
-sequence, each comes back as it was: then `_go_round` goes on without looking at their sequences.
+ready, it passes stage after stage, `_land` ends it. So does an engine that speculates, each of whose sequences
+comes as far in an iteration as is drawn for it (`iteration/speculation.py`). While all batches only decode and none
+finishes or admits a sequence, each comes back as it was: then `_go_round` goes on without looking at their sequences.
 
 `advance` stops at a time and resumes, so that several lanes can be moved together by a dispatcher that looks
 at their loads. All compiled code is in this one file because numba's cache on disk does not see changes in
@@ -47,7 +48,10 @@ LOOKED_AT = 32
 TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
 BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE = 5, 6, 7, 8, 9, 10, 11
 STAGES, WATERMARK, BATCH_SEQS, PADDED, CHUNKS_IN_STEP = 12, 13, 14, 15, 16
-STARTS_BETWEEN, STEP_BY_STEP, LIMITS = 17, 18, 19
+STARTS_BETWEEN, STEP_BY_STEP = 17, 18
+# Whether a lane speculates, its part of the tables of drafts, the most drafts of a sequence, and what the draft model
+# takes for each of them and each token of context.
+SPECULATES, DRAFT_AT, DRAFT_END, MOST_DRAFTS, DRAFT_CONTEXT_PS, LIMITS = 19, 20, 21, 22, 23, 24
 
 # Columns of Fleet.state. NEXT: first request not yet admitted; TAIL: last one known. PARTIAL: the sequence
 # whose prompt is computed up to PARTIAL_END. FILLED: prompts that the iteration in flight completes; it ends
@@ -66,9 +70,16 @@ WRITTEN, ANSWERED, STATE = 33, 34, 35
 
 # Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, the context it READS, and its landings
 # LEFT up to the one that finishes a sequence (0 where it is not all decoding), STEPS of them not yet passed on to
-# its sequences, BASE_PS without reading. Of a stage: when it is FREE. Of a place in the order of landing, a ring
-# of which the first FLIGHTS from OLDEST on are in flight: the SLOT.
-SIZE, ENDS, READS, LEFT, STEPS, BASE_PS, FREE, SLOT, FLIGHT = 0, 1, 2, 3, 4, 5, 6, 7, 8
+# its sequences, BASE_PS without reading, and the DRAFTS for each sequence that decodes. Of a stage: when it is FREE. Of
+# a place in the order of landing, a ring of which the first FLIGHTS from OLDEST on are in flight: the SLOT.
+SIZE, ENDS, READS, LEFT, STEPS, BASE_PS, FREE, SLOT, DRAFTS, FLIGHT = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+# Of `_chance`: splitmix64's constants.
+GOLDEN, MIX, MIX_AGAIN = (
+    np.uint64(0x9E3779B97F4A7C15),
+    np.uint64(0xBF58476D1CE4E5B9),
+    np.uint64(0x94D049BB133111EB),
+)
 
 
 def compiled(function: F) -> F:
@@ -431,7 +442,32 @@ def _context(requests: Requests, request: int) -> int:
 
 @compiled
 def _held_blocks(pipeline: Pipeline, requests: Requests, request: int) -> int:
-    return int(_blocks(pipeline, max(_context(requests, request), requests.prompt[request] + 1)))
+    """Blocks of a running sequence, with room for as many drafts as there may be."""
+    tokens = max(_context(requests, request), requests.prompt[request] + 1)
+    return int(_blocks(pipeline, tokens + pipeline.limits[MOST_DRAFTS]))
+
+
+@compiled
+def _chance(request: int, written: int) -> float:
+    """Uniform draw in [0, 1) of a request that has so many tokens, the same whatever else is simulated: splitmix64."""
+    x = np.uint64(request) * GOLDEN + np.uint64(written) * MIX + GOLDEN
+    x = (x ^ (x >> np.uint64(30))) * MIX
+    x = (x ^ (x >> np.uint64(27))) * MIX_AGAIN
+    x = x ^ (x >> np.uint64(31))
+    return float(x >> np.uint64(11)) * 2.0**-53
+
+
+@compiled
+def _progress(pipeline: Pipeline, requests: Requests, request: int, drafts: int) -> int:
+    """Tokens that a decoding sequence writes in an iteration: its accepted drafts and one more, no further than its
+    answer.
+    """
+    written = int(requests.generated[request])
+    chance, accepted, through = _chance(request, written), 0, pipeline.acceptance
+    while accepted < drafts and chance < through:
+        accepted += 1
+        through *= pipeline.acceptance
+    return int(min(accepted + 1, requests.output_tokens[request] - written))
 
 
 @compiled
@@ -542,7 +578,7 @@ def _join_waiting(pipeline: Pipeline, requests: Requests, members: Ints) -> None
                 return
         elif not _within_budget(pipeline, tokens):
             return
-        blocks = _blocks(pipeline, prompt + 1)
+        blocks = _blocks(pipeline, prompt + 1 + limits[MOST_DRAFTS])
         spare = limits[WATERMARK] if s[RUNNING] > 0 else 0
         if s[HELD] + blocks + spare > limits[BLOCKS]:
             return
@@ -568,22 +604,30 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
     slot = pipeline.flights[(s[OLDEST] + s[FLIGHTS]) % limits[STAGES], SLOT]
     members = pipeline.members[slot]
     s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST], s[FEWEST] = 0, 0, 0, 0, 0, 0, NEVER
-    if limits[CHUNKED] != 0:
+    decoding, drafts = 0, 0
+    if limits[CHUNKED] == 0:
+        _join_waiting(pipeline, requests, members)
+    if limits[CHUNKED] != 0 or s[COUNT] == 0:
         _join_decoding(pipeline, requests, members)
+        decoding = s[COUNT]
+        if limits[SPECULATES] != 0:
+            drafts = pipeline.draft_tokens[decoding]
+            s[TOKENS] += decoding * drafts
+    if limits[CHUNKED] != 0:
         _join_half_done(pipeline, requests, members)
         _join_waiting(pipeline, requests, members)
-    else:
-        _join_waiting(pipeline, requests, members)
-        if s[COUNT] == 0:
-            _join_decoding(pipeline, requests, members)
     if s[COUNT] == 0:
         return False
     s[PEAK] = max(s[PEAK], s[HELD])
     base = _token_ps(pipeline, s[TOKENS]) + pipeline.sequence_ps[s[WRITING]]
+    if limits[SPECULATES] != 0:
+        base += pipeline.draft_ps[decoding] + drafts * limits[DRAFT_CONTEXT_PS] * s[READ]
+        s[FEWEST] = 0
     duration = base + limits[CONTEXT_PS] * s[READ] + np.int64(pipeline.pair_ps * s[PAIRS])
     s[BUSY] += duration
     flight = pipeline.flights[slot]
     flight[SIZE], flight[READS], flight[LEFT], flight[BASE_PS] = s[COUNT], s[READ], s[FEWEST], base
+    flight[DRAFTS] = drafts
     flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
     s[FLIGHTS] += 1
     return True
@@ -605,6 +649,21 @@ def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
 
 
 @compiled
+def _write(pipeline: Pipeline, requests: Requests, request: int, drafts: int) -> int:
+    """A sequence of an engine that speculates has the tokens of an iteration; returns the blocks it takes up more."""
+    held = _held_blocks(pipeline, requests, request)
+    decoding = _context(requests, request) > requests.prompt[request]
+    requests.generated[request] += _progress(pipeline, requests, request, drafts) if decoding else 1
+    requests.computed[request] = _context(requests, request) - 1
+    if requests.first_token_ps[request] < 0:
+        requests.first_token_ps[request] = pipeline.state[NOW]
+    if requests.generated[request] == requests.output_tokens[request]:
+        _finish(pipeline, requests, request)
+        return -held
+    return _held_blocks(pipeline, requests, request) - held
+
+
+@compiled
 def _land(pipeline: Pipeline, requests: Requests) -> None:
     """The oldest batch in flight ends."""
     s = pipeline.state
@@ -620,6 +679,9 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
         request = member if member >= 0 else ~member
         requests.aloft[request] -= 1
         if member < 0:
+            continue
+        if pipeline.limits[SPECULATES] != 0:
+            taken += _write(pipeline, requests, request, pipeline.flights[slot, DRAFTS])
             continue
         written = requests.generated[request] + 1
         requests.generated[request] = written
@@ -782,6 +844,9 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
         fleet.finished[which],
         fleet.members[which],
         fleet.flights[which],
+        fleet.draft_tokens[limits[DRAFT_AT] : limits[DRAFT_END]],
+        fleet.draft_ps[limits[DRAFT_AT] : limits[DRAFT_END]],
+        fleet.acceptance[which],
     )
     _advance_step_by_step(pipeline, requests, until_ps)
 

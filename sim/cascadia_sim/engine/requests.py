@@ -62,7 +62,7 @@ def check_fit(requests: RequestArrays, timings: Sequence[ReplicaTiming]) -> None
     if not requests.arrival_ps.size:
         return
     smallest = min(t.kv_tokens // t.block_size * t.block_size * t.lanes for t in timings)
-    tokens = requests.input_tokens + requests.output_tokens
+    tokens = requests.input_tokens + requests.output_tokens + max(t.most_drafts for t in timings)
     _refuse(
         "input_tokens + output_tokens",
         tokens > smallest,
@@ -93,6 +93,15 @@ def check_timing(timing: ReplicaTiming) -> None:
         ),
         "context_ps": (t.context_ps < 0, "is below 0"),
         "pair_ps": (not 0 <= t.pair_ps < np.inf, "is below 0 or not finite"),
+        "draft_tokens": (
+            bool(t.draft_tokens.size) and t.draft_tokens.size <= t.max_num_seqs,
+            "needs max_num_seqs + 1 entries",
+        ),
+        "draft_ps": (
+            t.draft_ps.size != t.draft_tokens.size or int(t.draft_ps.min(initial=0)) < 0,
+            "needs as many entries as draft_tokens, none below 0",
+        ),
+        "acceptance": (not 0 <= t.acceptance < 1, "is not from 0 to below 1"),
         "block_size": (t.block_size < 1, "is below 1"),
         "kv_tokens": (t.kv_tokens < 1, "is below 1"),
         "lanes": (t.lanes < 1, "is below 1"),

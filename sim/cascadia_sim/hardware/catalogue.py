@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import Any, NamedTuple
 
 from cascadia_sim.errors import BadInput, nearest_text
-from cascadia_sim.hardware.gpu import Efficiency, Gpu
+from cascadia_sim.hardware.gpu import GPUS_PER_NODE, Efficiency, Gpu
 
 
 class UnknownGpu(BadInput):
@@ -111,4 +111,5 @@ def _gpu(name: str, entry: dict[str, Any], data: dict[str, Any]) -> Gpu:
         price_source=data["sources"][entry["price_source"]],
         source=data["sources"][entry["source"]],
         efficiency=Efficiency(**data["efficiencies"][entry["generation"]]),
+        gpus_per_node=entry.get("gpus_per_node", GPUS_PER_NODE),
     )

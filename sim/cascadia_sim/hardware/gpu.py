@@ -5,6 +5,9 @@ from dataclasses import dataclass
 TILE_ROWS = 128
 """Of the tiles in which GPUs multiply large matrices."""
 
+GPUS_PER_NODE = 8
+"""Of those whose entry says nothing else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Efficiency:
@@ -69,7 +72,8 @@ class Efficiency:
 class Gpu:
     """Peaks are dense tensor-core rates; 0 where the GPU has no such units. Links are per GPU and direction.
 
-    `link_latency_s` is what one collective within the node takes for a message of no size.
+    `link_latency_s` is what one collective within the node takes for a message of no size. `gpus_per_node`: as many as
+    such nodes are sold with.
     """
 
     name: str
@@ -89,6 +93,7 @@ class Gpu:
     price_source: str
     source: str
     efficiency: Efficiency
+    gpus_per_node: int = GPUS_PER_NODE
 
     @property
     def tile_rows(self) -> int:

@@ -11,9 +11,9 @@ import numpy as np
 
 from cascadia_sim.errors import BadInput
 from cascadia_sim.hardware.gpu import Gpu
-from cascadia_sim.iteration.build import setting_of, tabulated
+from cascadia_sim.iteration.build import setting_of
 from cascadia_sim.iteration.engine_config import EngineConfig
-from cascadia_sim.iteration.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS
+from cascadia_sim.iteration.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, tabulated
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 from cascadia_sim.models.architecture import Architecture
 
@@ -24,15 +24,18 @@ class BeyondTheTables(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class Iteration:
-    """`decoding` sequences with `context_tokens` each, and a whole prompt of `prefill_tokens` (0: none) beside them."""
+    """`decoding` sequences with `context_tokens` each and `drafts` to check, and a whole prompt of `prefill_tokens` (0:
+    none) beside them.
+    """
 
     decoding: int
     context_tokens: int
     prefill_tokens: int = 0
+    drafts: int = 0
 
     @property
     def tokens(self) -> int:
-        return self.decoding + self.prefill_tokens
+        return self.decoding * (self.drafts + 1) + self.prefill_tokens
 
     @property
     def sequences(self) -> int:
@@ -134,4 +137,7 @@ def charged_s(timing: ReplicaTiming, iteration: Iteration) -> float:
         + timing.context_ps * iteration.read_tokens
         + int(timing.pair_ps * iteration.pairs)
     )
+    if timing.draft_ps.size:
+        picoseconds += int(timing.draft_ps[iteration.decoding])
+        picoseconds += iteration.drafts * timing.draft_context_ps * iteration.read_tokens
     return picoseconds / PS_PER_S

@@ -8,14 +8,22 @@ import numpy as np
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.catalogue import find_calibration
 from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.iteration.drafting import drafting
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
 from cascadia_sim.iteration.memory import DoesNotFit, available_bytes, kv_capacity_tokens, needed_bytes
 from cascadia_sim.iteration.parallel import Split, check_split
-from cascadia_sim.iteration.roofline import Floats
 from cascadia_sim.iteration.scaled_timing import scaled
 from cascadia_sim.iteration.sharding import InvalidShape, check_shape, valid_shapes
-from cascadia_sim.iteration.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS, Setting, Term, charged
-from cascadia_sim.iteration.timing import PS_PER_S, Ints, ReplicaTiming
+from cascadia_sim.iteration.terms import (
+    BY_CONTEXT,
+    BY_PAIRS,
+    BY_SEQUENCES,
+    BY_TOKENS,
+    Setting,
+    charged,
+    table,
+)
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.quantization import weight_format
 
@@ -57,8 +65,8 @@ def replica_timing(
     setting = setting_of(architecture, gpu, tp=tp, pp=pp, config=config, gpus_per_node=gpus_per_node)
     one = np.ones(1)
     timing = ReplicaTiming(
-        token_ps=_table(BY_TOKENS, 1, config.max_num_batched_tokens * split.attention_dp, setting),
-        sequence_ps=_table(BY_SEQUENCES, 0, config.max_num_seqs * split.attention_dp, setting),
+        token_ps=table(BY_TOKENS, 1, config.max_num_batched_tokens * split.attention_dp, setting),
+        sequence_ps=table(BY_SEQUENCES, 0, config.max_num_seqs * split.attention_dp, setting),
         context_ps=round(float(charged(BY_CONTEXT, one, setting)[0]) * PS_PER_S),
         pair_ps=float(charged(BY_PAIRS, one, setting)[0]) * PS_PER_S,
         kv_tokens=kv_tokens,
@@ -71,6 +79,7 @@ def replica_timing(
         client_steps=setting.gpu.efficiency.first_token_steps,
     )
     times = config.times_on(gpu.name)
+    timing = drafting(timing, setting, config)
     return timing if times == 1.0 else scaled(timing, times, times)
 
 
@@ -132,34 +141,3 @@ def _lane_kv_tokens(
         needed = needed_bytes(architecture, tp=tp, pp=pp, config=config, kv_tokens=least)
         raise DoesNotFit(round(needed), round(available_bytes(gpu, config)))
     return lane
-
-
-def _table(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Ints:
-    """Made non-decreasing where rounding or the smooth maximum left a dip."""
-    seconds = tabulated(terms, first, last, setting)
-    return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))
-
-
-def tabulated(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Floats:
-    """The sum of `terms` by count from 0 to `last`, seconds; counts below `first` cost as much as it.
-
-    Between `_knots` it is linear, so that each term's own tables sum to that of all.
-    """
-    knots = _knots(first, max(first, last))
-    return np.interp(_counts(last), knots, charged(terms, knots, setting))
-
-
-@lru_cache(maxsize=64)
-def _knots(first: int, last: int) -> Floats:
-    """Every count up to 64, then both sides of each half tile, of more tiles at a time beyond 4,096."""
-    steps = [*range(first, min(last, 64))]
-    at = 64
-    while at < last:
-        steps += [at, at + 1]
-        at += max(64, at // 2048 * 64)
-    return np.array(sorted({*steps, last}), dtype=np.float64)
-
-
-@lru_cache(maxsize=64)
-def _counts(last: int) -> Floats:
-    return np.arange(last + 1, dtype=np.float64)

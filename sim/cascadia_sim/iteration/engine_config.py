@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from cascadia_sim.calibration.calibration import Calibration
+from cascadia_sim.iteration.speculation import Speculation
 
 LLAMA_CPP = "llama.cpp"
 TRTLLM = "trtllm"
@@ -21,6 +22,8 @@ class EngineConfig:
     `enable_expert_parallel` spreads a mixture's experts over the GPUs whole, in place of a slice of each.
     `attention_dp` splits the tensor-parallel GPUs into as many ranks that attend to requests of their own
     (`parallel.py`); `max_num_seqs` and `max_num_batched_tokens` are then those of a rank.
+
+    With `speculation` replicas without a pipeline draft tokens and check them (`speculation.py`).
 
     `engine` chooses the calibration from the catalogue; `calibration`, where given, stands in its
     place on the GPU that it was measured on. `learned`: by GPU, how many times as long as that everything takes, as a
@@ -43,6 +46,12 @@ class EngineConfig:
     engine: str = "vllm"
     calibration: Calibration | None = None
     learned: tuple[tuple[str, float], ...] = ()
+    speculation: Speculation | None = None
+
+    @property
+    def drafts_by_batch(self) -> bool:
+        """Tells whether the engine takes a schedule of drafts by its sequences; else their number is fixed."""
+        return self.engine == "vllm" and self.attention_dp == 1
 
     def times_on(self, gpu: str) -> float:
         """Factor by which everything takes longer on `gpu` than its calibration says."""

@@ -1,5 +1,6 @@
 """GPU memory: weights, what the engine reserves, and the KV cache that fits beside them."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from cascadia_sim.errors import BadInput
@@ -12,6 +13,7 @@ from cascadia_sim.iteration.sharding import (
     recurrent_gemms,
     stage_layers,
 )
+from cascadia_sim.iteration.speculation import drafter, speculates
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.quantization import BF16_BYTES, WeightFormat, kv_element_bytes, weight_format
 
@@ -72,6 +74,27 @@ def stage_memory(
     return tuple(stages)
 
 
+def _with_draft(
+    architecture: Architecture, *, tp: int, pp: int, config: EngineConfig
+) -> tuple[StageMemory, ...]:
+    """`stage_memory`, and beside it the weights and the KV cache of what drafts tokens."""
+    stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
+    speculation = config.speculation
+    if speculation is None or not speculates(speculation, tp=tp, pp=pp):
+        return stages
+    draft = drafter(speculation, architecture)
+    if draft is None:
+        return stages
+    own = replace(config, quantization=config.quantization if speculation.method == "mtp" else None)
+    (drafts,) = stage_memory(draft, tp=tp, pp=1, config=own)
+    (stage,) = stages
+    return (
+        StageMemory(
+            stage.weight_bytes + drafts.weight_bytes, stage.kv_bytes_per_token + drafts.kv_bytes_per_token
+        ),
+    )
+
+
 def _layer_weight_bytes(a: Architecture, tp: int, rank_gpus: int, own: WeightFormat) -> tuple[float, float]:
     """Bytes of a dense layer and of a mixture layer on one GPU. EP holds as much as slices of all experts do."""
     mixer = _mixer_bytes(a, rank_gpus, own) / a.layers
@@ -118,7 +141,10 @@ def reserve_bytes(architecture: Architecture, *, tp: int, pp: int, config: Engin
         width = max(width, a.moe.shared_intermediate, a.moe.per_token * a.moe.intermediate)
     ranks = config.attention_dp  # whose tokens all meet in the MLP
     token_bytes = (3 * a.hidden + a.mlp_matrices * width * ranks / tp) * BF16_BYTES
-    logits_bytes = 2 * 4 * config.max_num_seqs * a.vocab * ranks / tp
+    rows = config.max_num_seqs
+    if config.speculation is not None and speculates(config.speculation, tp=tp, pp=pp):
+        rows *= config.speculation.tokens + 1
+    logits_bytes = 2 * 4 * rows * a.vocab * ranks / tp
     shared = NCCL_BYTES if tp * pp > 1 else 0
     states = config.max_num_seqs * a.state_bytes_per_sequence() * ranks / (tp * pp)
     return FIXED_RESERVE_BYTES + shared + config.max_num_batched_tokens * token_bytes + logits_bytes + states
@@ -137,7 +163,7 @@ def kv_capacity_tokens(
     Ranks of attention-DP hold different requests, so that their tokens add up.
     """
     free = available_bytes(gpu, config) - reserve_bytes(architecture, tp=tp, pp=pp, config=config)
-    stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
+    stages = _with_draft(architecture, tp=tp, pp=pp, config=config)
     fits = min(int((free - stage.weight_bytes) // stage.kv_bytes_per_token) for stage in stages)
     return fits * config.attention_dp
 
@@ -146,7 +172,7 @@ def needed_bytes(
     architecture: Architecture, *, tp: int, pp: int, config: EngineConfig, kv_tokens: int
 ) -> float:
     """Bytes needed on a GPU of the fullest stage, with a KV cache of `kv_tokens`."""
-    stages = stage_memory(architecture, tp=tp, pp=pp, config=config)
+    stages = _with_draft(architecture, tp=tp, pp=pp, config=config)
     of_a_rank = kv_tokens / config.attention_dp
     largest = max(stage.weight_bytes + of_a_rank * stage.kv_bytes_per_token for stage in stages)
     return largest + reserve_bytes(architecture, tp=tp, pp=pp, config=config)

@@ -20,6 +20,8 @@ def scaled(timing: ReplicaTiming, decoding: float, prefill: float) -> ReplicaTim
         token_ps=np.concatenate([steps, steps[-1] + _times(beyond, prefill)]),
         sequence_ps=_times(timing.sequence_ps, decoding),
         context_ps=round(timing.context_ps * decoding),
+        draft_ps=_times(timing.draft_ps, decoding),
+        draft_context_ps=round(timing.draft_context_ps * decoding),
         pair_ps=timing.pair_ps * prefill,
     )
 

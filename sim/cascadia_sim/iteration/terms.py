@@ -7,6 +7,7 @@ seconds as charged, through all pipeline stages.
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from cascadia_sim.iteration.moe import layer_seconds
 from cascadia_sim.iteration.parallel import Split, communication_seconds
 from cascadia_sim.iteration.roofline import Floats
 from cascadia_sim.iteration.sharding import stage_layers
+from cascadia_sim.iteration.timing import PS_PER_S, Ints
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.quantization import WeightFormat
 
@@ -149,3 +151,34 @@ BY_PAIRS = (
         _by_rank(lambda p, s, tp: p * roofline.pair_seconds(s.architecture, s.gpu, tp)),
     ),
 )
+
+
+def table(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Ints:
+    """Sums of `terms`, picoseconds, non-decreasing also where rounding or the smooth maximum left a dip."""
+    seconds = tabulated(terms, first, last, setting)
+    return np.maximum.accumulate(np.rint(seconds * PS_PER_S).astype(np.int64))
+
+
+def tabulated(terms: tuple[Term, ...], first: int, last: int, setting: Setting) -> Floats:
+    """The sum of `terms` by count from 0 to `last`, seconds; counts below `first` cost as much as it.
+
+    Between `_knots` it is linear, so that each term's own tables sum to that of all.
+    """
+    knots = _knots(first, max(first, last))
+    return np.interp(_counts(last), knots, charged(terms, knots, setting))
+
+
+@lru_cache(maxsize=64)
+def _knots(first: int, last: int) -> Floats:
+    """Every count up to 64, then both sides of each half tile, of more tiles at a time beyond 4,096."""
+    steps = [*range(first, min(last, 64))]
+    at = 64
+    while at < last:
+        steps += [at, at + 1]
+        at += max(64, at // 2048 * 64)
+    return np.array(sorted({*steps, last}), dtype=np.float64)
+
+
+@lru_cache(maxsize=64)
+def _counts(last: int) -> Floats:
+    return np.arange(last + 1, dtype=np.float64)

@@ -4,7 +4,7 @@ Times are whole picoseconds (int64), so that sums are exact and order-independen
 closed form land on the same instant as the same steps taken one by one. Int64 spans 106 days.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,10 @@ from cascadia_sim.iteration.scheduling import VLLM_V1, Scheduling
 Ints = NDArray[np.int64]
 
 PS_PER_S = 1_000_000_000_000
+
+
+def _nothing() -> Ints:
+    return np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +38,11 @@ class ReplicaTiming:
     latency of a batch through all of them, of which each stage takes the same share. All batches draw on one
     queue, on max_num_seqs slots and on one KV cache of lanes x `kv_tokens`, a multiple of `block_size`.
 
+    With speculation (`speculation.py`) each of the n sequences that decode has `draft_tokens[n]` tokens drafted, which
+    are checked in the same iteration: they count in t, they take `draft_ps[n]` and `draft_context_ps` times them over c
+    more, and of a sequence's drafts the first j are right with probability `acceptance`^j. Both tables have
+    max_num_seqs + 1 entries, or none where the engine does not speculate.
+
     A client has each token `client_ps` and `client_steps` of the request's decode steps later than the engine
     (`engine/client.py`).
     """
@@ -51,3 +60,21 @@ class ReplicaTiming:
     scheduling: Scheduling = VLLM_V1
     client_ps: int = 0
     client_steps: float = 0.0
+    draft_tokens: Ints = field(default_factory=_nothing)
+    draft_ps: Ints = field(default_factory=_nothing)
+    draft_context_ps: int = 0
+    acceptance: float = 0.0
+
+    def drafts_at(self, decoding: int) -> int:
+        """Tokens drafted for each sequence while so many decode."""
+        last = self.draft_tokens.size - 1
+        return int(self.draft_tokens[min(decoding, last)]) if last >= 0 else 0
+
+    def progress(self, drafts: int) -> float:
+        """Mean tokens that a sequence moves on by in an iteration with so many drafts."""
+        return (1.0 - self.acceptance ** (drafts + 1)) / (1.0 - self.acceptance)
+
+    @property
+    def most_drafts(self) -> int:
+        """The most tokens that are drafted for one sequence in an iteration; 0 without speculation."""
+        return int(self.draft_tokens.max(initial=0))

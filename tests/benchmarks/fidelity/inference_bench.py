@@ -9,6 +9,7 @@ and rows faster than the memory's peak allows (answers that ended early). The A1
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 
+from cascadia.reproduce.public_data import rows
 from cascadia_sim.fit.calibration_cells import Cell
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.hardware.gpu import Gpu
@@ -16,7 +17,6 @@ from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.memory import kv_capacity_tokens
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.catalogue import UnknownModel, architecture
-from tests.benchmarks.fidelity.rows import rows
 
 SOURCE = "perf/llm_inference_bench.csv"
 FIGURE_5 = (

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.reproduce.public_data import rows
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.hardware.gpu import Efficiency, Gpu
 from cascadia_sim.iteration.roofline import Floats
 from tests.benchmarks.fidelity.operators import NOISE, PREDICTED
-from tests.benchmarks.fidelity.rows import rows
 
 SERVING = "perf/llmservingsim"
 A40 = "perf/vidur_profiling/compute/a40/meta-llama"

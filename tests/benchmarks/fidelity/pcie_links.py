@@ -4,11 +4,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cascadia.reproduce.public_data import rows
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.hardware.gpu import Efficiency, Gpu
 from cascadia_sim.iteration.roofline import Floats
 from tests.benchmarks.fidelity.operators import NOISE, PREDICTED
-from tests.benchmarks.fidelity.rows import rows
 
 FOLDER = "perf/vidur_profiling/network"
 MACHINES = {"a100-pcie": "a100_pairwise_nvlink", "h100-pcie": "h100_pairwise_nvlink"}

@@ -1,10 +1,10 @@
 """Vidur's iteration times (`perf/vidur_simulations`), each as a cell. They leave out LM head, sampler and CPU."""
 
+from cascadia.reproduce.public_data import rows
 from cascadia_sim.fit.calibration_cells import Cell
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
-from tests.benchmarks.fidelity.rows import rows
 
 SOURCE = "perf/vidur_simulations/iteration_times.csv"
 

@@ -5,8 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from cascadia.reproduce.public_data import rows
 from cascadia_sim.iteration.timing import PS_PER_S, Ints
-from tests.benchmarks.fidelity.rows import rows
 
 FOLDER = "perf/vidur_simulations"
 PROMPT_TOKENS = 4096

@@ -11,6 +11,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from cascadia.reproduce.public_data import rows
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.catalogue import find_calibration, generic_calibration
 from cascadia_sim.fit.calibration_cells import Cell
@@ -22,7 +23,6 @@ from cascadia_sim.iteration.scheduling import vidurs
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 from cascadia_sim.models.catalogue import architecture
 from tests.benchmarks.fidelity import vidur_iterations
-from tests.benchmarks.fidelity.rows import rows
 from tests.benchmarks.fidelity.vidur_runs import FOLDER, Run, read_trace
 
 PS_PER_MS = 1_000_000_000

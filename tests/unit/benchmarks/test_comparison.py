@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import bench_compare_summary as summary
-from tests.benchmarks.bench_compare_grid import cells
+from cascadia.reproduce import summary
+from cascadia.reproduce.cells import Result, keep, known
+from cascadia.reproduce.grid import cells
 from tests.benchmarks.bench_compare_page import Places, read_data, sections, write
-from tests.benchmarks.bench_compare_run import Result, keep, known
 from tests.benchmarks.report_table import figure, markdown, replaced
 
 Figures = Mapping[str, float | None]

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from cascadia.demo.router_file import router_document
 from cascadia.domain.plan import Plan, ReplicaGroup
+from cascadia.render.compose.router_file import router_document
 from cascadia.router.settings.file import read_settings
 from tests.unit.planner.plans import a_plan
 

@@ -5,8 +5,7 @@ import subprocess
 from functools import cache
 from typing import Any
 
-import yaml
-
+from cascadia.files.strict_yaml import parse_yaml
 from cascadia.render.kubernetes import BUILT_IN, Release, objects
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.yaml_text import yaml_text
@@ -66,5 +65,6 @@ def _by_key(found: list[Object]) -> dict[Key, Object]:
 def router_settings(found: dict[Key, Object]) -> Object:
     """The router.yaml in the router's ConfigMap."""
     (text,) = [o["data"]["router.yaml"] for o in found.values() if "router.yaml" in o.get("data", {})]
-    loaded: Object = yaml.safe_load(text)
+    loaded = parse_yaml(text, "router.yaml")
+    assert isinstance(loaded, dict)
     return loaded

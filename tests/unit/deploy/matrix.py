@@ -6,10 +6,10 @@ from typing import Any
 import yaml
 
 from cascadia.domain.cluster import Cluster, Pool
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.plan import JudgePlan, LatencyLine, Plan, ReplicaGroup
 from cascadia.render import render
 from cascadia.render.kubernetes.chart_values import merged
-from cascadia.testing.plans import POOLS, plan, stage, three_stages
+from cascadia.testing.plans import FRONTIER_API, POOLS, plan, stage, three_stages
 
 Values = dict[str, Any]
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
@@ -77,11 +77,18 @@ GEARS: list[Values] = [
 ]
 
 
+LEARNT = replace(ONE, latency=LatencyLine(0.125, 0.0005, 0.0225, 0.00008))
+
+
 def _two(judge: JudgePlan) -> Values:
     return values_of(plan([stage("small", ONE), stage("large", ONE)], POOLS, judge))
 
 
+API = replace(FRONTIER_API, requests_per_minute=605)
 THREE = values_of(three_stages())
+FRONTIER = values_of(
+    plan([stage("small", ONE), stage("frontier", model="any-name", external=API)], POOLS, CERTAINTY)
+)
 MI = Cluster((Pool("mi", "mi300x", 1, 8, 2.0),))
 
 
@@ -92,6 +99,11 @@ def _with(over: Values, base: Values = THREE) -> Values:
 MATRIX: dict[str, Case] = {
     "three stages": Case(THREE),
     "gears": Case(_with({"cascade": {"gears": GEARS, "underLoad": {"then": "refuse"}}})),
+    "unequal replicas that are learnt": Case(
+        values_of(
+            plan([stage("small", LEARNT, balancing="earliest-finish"), stage("large", ONE)], POOLS, CERTAINTY)
+        )
+    ),
     "one stage": Case(values_of(plan([stage("only", ONE)], POOLS))),
     "a stage left out": Case(
         values_of(plan([stage("a"), stage("b", ONE), stage("c", ONE)], POOLS, CERTAINTY))
@@ -107,6 +119,24 @@ MATRIX: dict[str, Case] = {
     "another release": Case(THREE, release="b.lue", namespace="team-a"),
     "a long release name": Case(THREE, release="a-release-with-a-name-as-long-as-helm-takes-it-abcdef"),
     "a name of its own": Case(_with({"fullnameOverride": "llm"})),
+    "a stage elsewhere": Case(FRONTIER),
+    "stages elsewhere, in the middle and without a key": Case(
+        _with(
+            {"router": {"autoscaling": {"enabled": False}}, "externalKeys": {"secretName": "ours"}},
+            values_of(
+                plan(
+                    [
+                        stage("small", ONE),
+                        stage("a", model="other", external=replace(API, api_key_env=None)),
+                        stage("b", model="third", external=FRONTIER_API),
+                        stage("large", ONE),
+                    ],
+                    POOLS,
+                    CERTAINTY,
+                )
+            ),
+        )
+    ),
     "certainty": Case(_two(CERTAINTY)),
     "embedding": Case(_two(EMBEDDING)),
     "a stage skipped by the question": Case(

@@ -17,7 +17,7 @@ WITH_ODD_NAMES = {"names that are ours", "names that YAML takes for values"}
 def settings(name: str, folder: Path) -> RouterSettings:
     file = folder / "router.yaml"
     file.write_text(yaml.safe_dump(router_settings(by_us(name))))
-    return read_settings(file, {"CASCADIA_JUDGE_KEY": "a-key"})
+    return read_settings(file, {"CASCADIA_JUDGE_KEY": "a-key", "FRONTIER_KEY": "a-key"})
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,10 @@ def settings(name: str, folder: Path) -> RouterSettings:
 def test_the_router_takes_its_settings(name: str, tmp_path: Path) -> None:
     found = settings(name, tmp_path)
     values = MATRIX[name].values
-    assert [stage.name for stage in found.stages] == [s["servedModelName"] for s in values["stages"]]
-    assert [stage.threshold for stage in found.stages] == [s["threshold"] for s in values["stages"]]
+    told = {s["servedModelName"]: s for s in (*values["stages"], *values.get("externalStages", ()))}
+    order = [name for name in values["cascade"]["stages"] if name in told] or list(told)
+    assert [stage.name for stage in found.stages] == order
+    assert [stage.threshold for stage in found.stages] == [told[name]["threshold"] for name in order]
     assert (found.judge.kind if found.judge else "none") == values["judge"]["kind"]
     assert (found.host, found.port) == ("0.0.0.0", 8000)
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from cascadia.controller.local.desired import local_plan
-from cascadia.demo.router_file import router_document
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.domain.prices import token_costs
+from cascadia.render.compose.router_file import router_document
 from cascadia.render.engine_groups import engine_groups
 from cascadia.render.helm_values import helm_values
 from cascadia.router.settings.from_plan import settings_of, under_plan

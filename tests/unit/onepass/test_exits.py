@@ -9,15 +9,18 @@ from typing import Any
 import httpx
 import numpy as np
 import onnx
+import pytest
 
 from cascadia.cli.exits.common import chosen, looked
+from cascadia.domain.errors import BadInput
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
 from cascadia.exits.path import Path as Settings
 from cascadia.exits.timing import Timing
 from cascadia.onepass.app import application
+from cascadia.onepass.batches import _forward, _List
 from cascadia.onepass.exits import exits_of
-from cascadia.onepass.runner import Runner
+from cascadia.onepass.runner import Forwarded, Runner
 from cascadia.ramps.cuts import cuts
 from cascadia.ramps.file import write_ramps
 from cascadia.ramps.live import Live
@@ -61,7 +64,6 @@ def test_a_response_says_where_each_input_left(tmp_path: Path) -> None:
     at = trained(tmp_path)
     live = exits_of(at, Promise(0.2, 0.9), 1.0, 1)
     (two, _), metrics = asyncio.run(asked(Runner.read(at, exits=live), (["w1 w2", "w3"], {}), ("w1", {})))
-    live.close()
     assert two.headers[HEADER] == "-,-"
     assert 'cascadia_engine_exits_shadowed{model="little"} 3.0' in metrics
     assert 'cascadia_engine_exits_certified{model="little"} 0.0' in metrics
@@ -86,12 +88,51 @@ def test_settings_in_force_let_inputs_out_and_who_declines_stays(tmp_path: Path)
     runner = Runner.read(at, exits=live)
     requests = ((["w1 w2", "w3"], {}), (["w1 w2", "w3"], {HEADER: "off"}))
     (left, stayed), metrics = asyncio.run(asked(runner, *requests))
-    live.close()
     assert left.headers[HEADER] == "1,1"
     assert stayed.headers[HEADER] == "-,-"
     whole = plain.forward(plain.ids(["w1 w2", "w3"])).values
     assert [part["probs"] for part in stayed.json()["data"]] == whole.astype(float).tolist()
     assert 'cascadia_engine_exits_taken{at="1",model="little"} 2.0' in metrics
+
+
+def test_a_list_is_answered_when_its_last_input_has_left(tmp_path: Path) -> None:
+    at = trained(tmp_path)
+    model = onnx.load(at / "model.onnx")
+    ramps = fit(
+        cuts(model), looked(read_model(at, 8), cuts(model), [f"w{n} w{n // 2}" for n in range(20)] * 20)
+    )
+    controller = Controller(Promise(0.9, 0.5), Settings(np.full((1, len(ramps)), 2.0)))
+    for _ in range(50):
+        controller.feed(np.zeros(len(ramps), dtype=np.int64), np.zeros(len(ramps)), 0)
+    live = Live(Passes.of(model, ramps), controller, 1.0, Random(1))
+    runner = Runner.read(at, exits=live)
+    lists = [_List(runner, runner.ids(["w3 w4"]), True), _List(runner, runner.ids(["w1 w2", "w3"]), False)]
+    given: list[tuple[int, Forwarded]] = []
+    found = _forward(lists, lambda at, part: given.append((at, part)))
+    live.close()
+    # The second list leaves at the first ramp, and runs on to the end for the controller.
+    assert [at for at, _ in given] == [1, 0]
+    for at, part in given:
+        assert part.values.tolist() == found[at].values.tolist()
+        assert part.exit_at is not None
+        assert part.exit_at.tolist() == found[at].exit_at.tolist()  # type: ignore[union-attr]
+    assert live.state.shadowed == 3
+
+
+def test_what_was_certified_outlives_the_engine(tmp_path: Path) -> None:
+    at = trained(tmp_path)
+    texts = [f"w{n} w{n % 7}" for n in range(20)]
+    live = exits_of(at, Promise(0.5, 0.5), 1.0, 1)
+    asyncio.run(asked(Runner.read(at, exits=live), *[(texts, {})] * 3))
+    again = exits_of(at, Promise(0.5, 0.5), 1.0, 1)
+    assert live.state.fed_back == 60
+    assert (again.state.fed_back, again.state.certified) == (60, live.state.certified)
+    assert live.state.certified >= 0
+    stricter = exits_of(at, Promise(0.01, 0.5), 1.0, 1)
+    assert stricter.state.fed_back == 0
+    (at / "exits-state.json").write_text("{}")
+    with pytest.raises(BadInput, match="remove it; exits begin anew"):
+        exits_of(at, Promise(0.5, 0.5), 1.0, 1)
 
 
 def test_a_model_without_exits_says_nothing_of_them(tmp_path: Path) -> None:

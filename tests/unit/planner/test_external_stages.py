@@ -68,8 +68,8 @@ def test_a_busy_cascade_owns_the_first_stage_and_pays_for_the_tokens_of_the_last
     assert parse_plan(plan_json(busy), "plan") == busy
 
 
-def test_it_is_not_rendered_for_a_chart_that_would_leave_its_last_stage_out(busy: Plan) -> None:
-    assert set(targets_for(busy)) == {"compose", "local"}
+def test_it_is_rendered_for_every_target_of_a_plan_with_gpus(busy: Plan) -> None:
+    assert set(targets_for(busy)) == {"compose", "helm-values", "kubernetes", "local"}
 
 
 def test_the_router_asks_the_api_under_its_name_with_the_key_of_the_environment(busy: Plan) -> None:

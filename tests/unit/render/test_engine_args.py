@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 
 import pytest
@@ -6,6 +7,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.speculation import Speculation
 
 CONFIG = EngineConfig(max_model_len=8192)
 
@@ -160,3 +162,29 @@ def test_a_prefix_cache_that_is_not_planned_with_is_turned_off() -> None:
     assert "--disable-radix-cache" in flags(launch("sglang", config=off))
     for engine in ("vllm", "sglang"):
         assert not {"--no-enable-prefix-caching", "--disable-radix-cache"} & flags(launch(engine)).keys()
+
+
+def test_drafts_are_told_as_they_were_simulated() -> None:
+    """vLLM takes a schedule by the number of sequences; SGLang counts the model's own token among its draft tokens."""
+    config = replace(CONFIG, speculation=Speculation("eagle3", 5, 0.7, "org/head"))
+    schedule = ((1, 20, 5), (21, 256, 1))
+    told = json.loads(flags(launch("vllm", config=config, drafts=schedule))["--speculative-config"])
+    assert told == {
+        "method": "eagle3",
+        "model": "org/head",
+        "num_speculative_tokens": 5,
+        "num_speculative_tokens_per_batch_size": [[1, 20, 5], [21, 256, 1]],
+    }
+    sglang = flags(launch("sglang", config=config, drafts=((1, 256, 4),)))
+    assert sglang["--speculative-algorithm"] == "EAGLE3"
+    assert sglang["--speculative-draft-model-path"] == "org/head"
+    assert (sglang["--speculative-num-steps"], sglang["--speculative-num-draft-tokens"]) == ("4", "5")
+
+
+def test_an_engine_without_drafts_has_no_flag_of_them() -> None:
+    config = replace(CONFIG, speculation=Speculation("ngram", 5, 0.7))
+    for engine in ("vllm", "sglang"):
+        assert not [name for name in flags(launch(engine, config=config)) if "spec" in name]
+    ngram = flags(launch("sglang", config=config, drafts=((1, 256, 4),)))
+    assert "--speculative-num-steps" not in ngram
+    assert ngram["--speculative-num-draft-tokens"] == "5"

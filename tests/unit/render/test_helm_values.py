@@ -1,8 +1,10 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import yaml
 
+from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
 from cascadia.domain.plan import ASKS_NONE, Mixture, ReplicaGroup
 from cascadia.render import render
@@ -77,3 +79,9 @@ def test_a_router_sends_something_to_every_group() -> None:
     groups = [ReplicaGroup("h100", 1, 1, 3, 1.0), ReplicaGroup("l4", 1, 1, 1, 0.0)]
     (found,) = yaml.safe_load(render(plan([stage("s", *groups)], POOLS), POOLS, "helm-values"))["stages"]
     assert [group["share"] for group in found["groups"]] == [0.75, 0.25]
+
+
+def test_a_probe_is_refused_since_the_chart_starts_none() -> None:
+    told = replace(PLAN, judge=replace(NO_JUDGE, kind="probe"))
+    with pytest.raises(BadInput, match="kind probe, and the chart starts no probes"):
+        render(told, told.cluster, "helm-values")

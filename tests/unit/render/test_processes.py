@@ -18,7 +18,9 @@ def local(of: Plan) -> list[dict[str, Any]]:
 
 
 def compose(of: Plan) -> dict[str, Any]:
-    return dict(documents(render(of, of.cluster, "compose"))[0]["services"])
+    """The engines' services."""
+    services = documents(render(of, of.cluster, "compose"))[0]["services"]
+    return {name: service for name, service in services.items() if name != "router"}
 
 
 def test_processes_use_the_plans_gpus_and_share_none() -> None:

@@ -189,7 +189,13 @@ def sample_report() -> ReportData:
             e2e, {"small": small, "medium": medium[reached < 0.3787], "large": large[reached < 0.1325]}
         ),
         queues=tuple(
-            QueueLength(name, minutes, np.maximum(0, np.round(size + size * np.sin(minutes / 380 + size))))
+            QueueLength(
+                name,
+                minutes,
+                np.maximum(0, np.round(size + size * np.sin(minutes / 380 + size))),
+                int(2 * size),
+                600.0,
+            )
             for name, size in (("small", 2.0), ("medium", 5.0), ("large", 3.0))
         ),
         frontier=(

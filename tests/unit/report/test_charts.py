@@ -1,5 +1,6 @@
 """Charts are well-formed pictures that say the same in words."""
 
+import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
@@ -206,3 +207,37 @@ def test_markup_in_names_stays_text() -> None:
         chart(10, 10, evil, [text(0, 0, evil)]),
     ):
         assert not list(ET.fromstring(svg).iter("script"))
+
+
+def test_one_far_bar_is_cut_and_leaves_the_others_their_lengths() -> None:
+    def widths(values: list[float]) -> list[float]:
+        svg = bar_chart(["a", "b", "c"], [Bars("", values)], title="", y_label="", horizontal=True)
+        return [float(w) for w in re.findall(r'<rect x="[^"]*" y="[^"]*" width="([^"]*)"', svg)]
+
+    near, far = widths([1.0, 2.0, 3.0]), widths([1.0, 2.0, 300.0])
+    assert near[2] == pytest.approx(1.5 * near[1], rel=0.01)
+    assert far[2] == pytest.approx(1.5 * far[1], rel=0.01)
+    assert far[0] > 0.9 * near[0] * (far[2] / near[2])
+    shown = bar_chart(["a", "b"], [Bars("", [1.0, 300.0])], title="", y_label="", horizontal=True)
+    assert 'class="cut"' in shown
+    assert ">300<" in shown
+
+
+def test_bars_apart_stand_below_their_words() -> None:
+    svg = bar_chart(
+        ["a", "low"], [Bars("", [2.0, 1.0])], title="", y_label="", horizontal=True, apart=(1, "no rivals")
+    )
+    heights = {name: float(y) for y, name in re.findall(r'y="([^"]*)"[^>]*>(a|low|no rivals)<', svg)}
+    assert heights["a"] < heights["no rivals"] < heights["low"]
+
+
+@pytest.mark.parametrize("accepted", [0.98, 0.5])
+def test_a_gates_words_never_lie_on_what_is_accepted(accepted: float) -> None:
+    stages = [
+        FunnelStage("small", 1.0, accepted, gate="score < 55"),
+        FunnelStage("large", 1 - accepted, 1 - accepted),
+    ]
+    svg = funnel(stages)
+    (place,) = re.findall(r'y="([^"]*)"[^>]*>score &lt; 55<', svg)
+    top = 48.0
+    assert float(place) < top + 160.0 * (1 - accepted)

@@ -7,6 +7,8 @@ serves two batches at once, and that no sequence decodes in two batches at once.
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import accumulate, takewhile
+from operator import mul
 
 from cascadia_sim.iteration.timing import ReplicaTiming
 
@@ -29,7 +31,7 @@ class Sequence:
     steps: list[int] = field(default_factory=list)
 
     def kv_tokens(self) -> int:
-        """Tokens that need KV room: the context, or the whole prompt and one more while it is prefilled."""
+        """Tokens that need KV room beside drafts: the context, or the whole prompt and one more while prefilled."""
         return self.prompt + 1 if self.prefilling else self.input_tokens + self.written
 
 
@@ -41,6 +43,7 @@ class Batch:
     chunks: list[tuple[Sequence, int]]
     completing: list[Sequence] = field(default_factory=list)
     end_ps: int = 0
+    drafts: int = 0
 
     def holds(self, s: Sequence) -> bool:
         return any(s is d for d in self.decoding) or any(s is c for c, _ in self.chunks)
@@ -80,7 +83,7 @@ class Twin:
             self.end(self.flights.popleft())
 
     def blocks(self, tokens: int) -> int:
-        return -(-tokens // self.timing.block_size)
+        return -(-(tokens + max(self.timing.draft_tokens, default=0)) // self.timing.block_size)
 
     def held(self) -> int:
         return sum(self.blocks(s.kv_tokens()) for s in self.running)
@@ -94,6 +97,7 @@ class Twin:
         if t.chunked_prefill:
             preempted = self.preempt()
             batch = Batch(self.ready(), [])
+            self.draft(batch)
             self.add_chunks(batch, admit=not preempted)
         else:
             batch = Batch([], [])
@@ -101,10 +105,15 @@ class Twin:
             if not batch.chunks:
                 self.preempt()
                 batch.decoding = self.ready()
+                self.draft(batch)
         if not batch.decoding and not batch.chunks:
             return False
         self.execute(batch)
         return True
+
+    def draft(self, batch: Batch) -> None:
+        if len(self.timing.draft_tokens):
+            batch.drafts = int(self.timing.draft_tokens[len(batch.decoding)])
 
     def ready(self) -> list[Sequence]:
         found = [s for s in self.running if not s.prefilling and not self.in_flight(s)]
@@ -139,7 +148,7 @@ class Twin:
 
     def add_chunks(self, batch: Batch, *, admit: bool) -> None:
         """vLLM V1: running prompts first, then waiting ones, until the token budget is used up."""
-        budget = self.timing.max_num_batched_tokens - len(batch.decoding)
+        budget = self.timing.max_num_batched_tokens - len(batch.decoding) * (1 + batch.drafts)
 
         def room() -> bool:
             return budget > 0 and len(batch.decoding) + len(batch.chunks) < self.most()
@@ -175,7 +184,7 @@ class Twin:
         assert len(self.running) <= t.max_num_seqs
         assert not any(self.in_flight(s) for s in batch.decoding), "a sequence in two batches"
         self.peak_blocks = max(self.peak_blocks, held)
-        tokens = len(batch.decoding) + sum(size for _, size in batch.chunks)
+        tokens = len(batch.decoding) * (1 + batch.drafts) + sum(size for _, size in batch.chunks)
         context = sum(s.input_tokens + s.written for s in batch.decoding)
         pairs = 0
         for s, size in batch.chunks:
@@ -185,6 +194,8 @@ class Twin:
                 batch.completing.append(s)
         duration = token_ps(t, tokens) + int(t.sequence_ps[len(batch.decoding) + len(batch.completing)])
         duration += t.context_ps * context + int(t.pair_ps * pairs)
+        if len(t.draft_ps):
+            duration += int(t.draft_ps[len(batch.decoding)]) + batch.drafts * t.draft_context_ps * context
         self.busy_ps += duration
         batch.end_ps = self.pass_stages(duration)
         self.flights.append(batch)
@@ -203,14 +214,33 @@ class Twin:
 
     def end(self, batch: Batch) -> None:
         for s in batch.decoding + batch.completing:
+            for _ in range(1 if s.prefilling else self.accepted(s, batch.drafts) + 1):
+                if s.written < s.output_tokens:
+                    s.written += 1
+                    s.steps.append(self.now)
             s.prefilling = False
-            s.written += 1
-            s.steps.append(self.now)
             if s.first_token_ps < 0:
                 s.first_token_ps = self.now
             if s.written == s.output_tokens:
                 s.finish_ps = self.now
                 self.running.remove(s)
+
+    def accepted(self, s: Sequence, drafts: int) -> int:
+        """The first drafts up to the one that is wrong: the j-th holds with the first j - 1 where a draw is below
+        acceptance^j.
+        """
+        chance = uniform(s.number, s.written)
+        powers = accumulate([self.timing.acceptance] * drafts, mul)
+        return sum(1 for _ in takewhile(lambda p: chance < p, powers))
+
+
+def uniform(request: int, written: int) -> float:
+    """The draw of a request that has so many tokens: splitmix64, in whole numbers."""
+    word = 2**64
+    x = (request * 0x9E3779B97F4A7C15 + written * 0xBF58476D1CE4E5B9 + 0x9E3779B97F4A7C15) % word
+    x = (x ^ x >> 30) * 0xBF58476D1CE4E5B9 % word
+    x = (x ^ x >> 27) * 0x94D049BB133111EB % word
+    return ((x ^ x >> 31) >> 11) / 2**53
 
 
 def t_blocks(t: ReplicaTiming) -> int:

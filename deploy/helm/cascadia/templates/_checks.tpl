@@ -16,6 +16,7 @@
 {{- if and $values.controller.enabled (not $spec.configMapName) (not $spec.claimName) -}}
 {{- fail "values: controller.spec: names neither a ConfigMap nor a claim; write configMapName: cascadia-spec" -}}
 {{- end -}}
+{{- include "cascadia.checkExternal" $values -}}
 {{- include "cascadia.checkPerStage" $values -}}
 {{- include "cascadia.checkResources" (list "router.resources" $values.router.resources) -}}
 {{- include "cascadia.checkResources" (list "controller.resources" $values.controller.resources) -}}
@@ -60,6 +61,20 @@
 {{- fail (printf "values: stages: the name %q of %s is taken by %s; give it another name" . $name (get $taken .)) -}}
 {{- end -}}
 {{- $_ := set $taken . $name -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Each is a stage of the cascade, and each router may send it something. */}}
+{{- define "cascadia.checkExternal" -}}
+{{- $values := . -}}
+{{- $routers := include "cascadia.routers" . | int -}}
+{{- range .externalStages -}}
+{{- if not (has .servedModelName $values.cascade.stages) -}}
+{{- fail (printf "values: externalStages: %q is not among cascade.stages; write it there, in its place" .servedModelName) -}}
+{{- end -}}
+{{- if and .requestsPerMinute (lt (int .requestsPerMinute) $routers) -}}
+{{- fail (printf "values: externalStages: %s may be sent %d requests a minute, and there may be %d routers; lower router.autoscaling.maxReplicas" .servedModelName (int .requestsPerMinute) $routers) -}}
 {{- end -}}
 {{- end -}}
 {{- end }}

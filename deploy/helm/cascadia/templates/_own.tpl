@@ -109,6 +109,22 @@ spec:
 {{- end }}
 {{- end }}
 
+{{/* Keys of stages elsewhere: each is in the one secret under its variable's name. */}}
+{{- define "cascadia.externalKeys" -}}
+{{- $secret := .Values.externalKeys.secretName -}}
+{{- $names := list -}}
+{{- range .Values.externalStages -}}
+{{- with .apiKeyEnv }}{{ $names = append $names . }}{{ end -}}
+{{- end -}}
+{{- range uniq $names }}
+- name: {{ . | quote }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $secret | quote }}
+      key: {{ . | quote }}
+{{- end }}
+{{- end }}
+
 {{- define "cascadia.judgeKey" -}}
 {{- with .Values.judge.apiKey }}
 {{- if .secretName -}}

@@ -14,6 +14,20 @@
 {{- $_ := set $stage "replicas" (include "cascadia.routerReplicas" (list $ .) | fromYamlArray) -}}
 {{- $stages = append $stages (include "cascadia.merged" (list $stage .routing) | fromYaml) -}}
 {{- end -}}
+{{- if .Values.externalStages -}}
+{{- $byName := dict -}}
+{{- range $stages }}{{ $_ := set $byName .name . }}{{ end -}}
+{{- range .Values.externalStages -}}
+{{- $stage := include "cascadia.externalStage" (list $ .) | fromYaml -}}
+{{- $_ := set $byName .servedModelName (include "cascadia.merged" (list $stage .routing) | fromYaml) -}}
+{{- end -}}
+{{- $stages = list -}}
+{{- range .Values.cascade.stages -}}
+{{- with get $byName . -}}
+{{- $stages = append $stages . -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- $config := dict "cascade" .Values.cascade.name "stages" $stages "host" "0.0.0.0" "port" 8000 -}}
 {{- with .Values.cascade.stages -}}
 {{- $_ := set $config "names" . -}}
@@ -38,6 +52,34 @@
 {{- include "cascadia.merged" (list $config $router.config) -}}
 {{- end }}
 
+{{/* (list root stage): somebody else's API. Each router sends its part of what is allowed in a minute. */}}
+{{- define "cascadia.externalStage" -}}
+{{- $routers := include "cascadia.routers" (index . 0).Values | int -}}
+{{- with index . 1 -}}
+name: {{ .servedModelName | quote }}
+model: {{ .model | quote }}
+threshold: {{ toYaml .threshold }}
+max_model_len: {{ int .maxModelLen }}
+{{- if .skipBelow }}
+skip_below: {{ toYaml .skipBelow }}
+{{- end }}
+replicas:
+  - url: {{ .url | quote }}
+    health_path: null
+    {{- with .apiKeyEnv }}
+    api_key_env: {{ . | quote }}
+    {{- end }}
+    {{- if .requestsPerMinute }}
+    requests_per_minute: {{ max 1 (div (int .requestsPerMinute) $routers) }}
+    {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Most routers that there may be at a time. */}}
+{{- define "cascadia.routers" -}}
+{{- ternary (int .router.autoscaling.maxReplicas) (int .router.replicas) .router.autoscaling.enabled -}}
+{{- end }}
+
 {{/* (list root unit) */}}
 {{- define "cascadia.routerReplicas" -}}
 {{- $root := index . 0 -}}
@@ -49,6 +91,9 @@
   max_concurrency: {{ min (int $unit.maxConcurrency) 100000 }}
   {{- if and $root.Values.cascade.gears (gt (int $group.replicas) 1) }}
   planned: {{ int $group.replicas }}
+  {{- end }}
+  {{- with $group.learns }}
+  {{- toYaml . | nindent 2 }}
   {{- end }}
 {{- end }}
 {{- end }}

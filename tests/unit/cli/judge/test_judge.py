@@ -127,6 +127,9 @@ def test_a_judge_is_served_until_sigterm(judge: Path, encoder: Path) -> None:
         process.communicate(timeout=60)
 
 
+_PROBE = ("train", "few.jsonl", "--out", "j.json", "--probe")
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [
@@ -142,6 +145,34 @@ def test_a_judge_is_served_until_sigterm(judge: Path, encoder: Path) -> None:
         (("eval", "bad.jsonl", "few.jsonl"), "bad.jsonl: is no JSON"),
         (("eval", "none.json", "few.jsonl"), "none.json: is no file of a judge"),
         (("serve", "none.json"), "none.json: is no file of a judge"),
+        (
+            ("train", "few.jsonl", "--out", "j.json", "--probe"),
+            "--engine: is missing: a probe reads an engine's states",
+        ),
+        (
+            ("train", "few.jsonl", "--out", "j.json", "--probe", "--engine", "http://127.0.0.1:9"),
+            "--slot-folder: is missing",
+        ),
+        (
+            (*_PROBE, "--engine", "127.0.0.1:9", "--slot-folder", "."),
+            "--engine 127.0.0.1:9: is no address",
+        ),
+        (
+            (*_PROBE, "--engine", "http://127.0.0.1:9", "--slot-folder", "none"),
+            "--slot-folder none: is no folder",
+        ),
+        ((*_PROBE, "--foresight"), "--foresight: is not of --probe"),
+        ((*_PROBE, "--decoys", "1"), "--decoys: is not of --probe"),
+        (("train", "few.jsonl", "--out", "j.json", "--engine", "http://127.0.0.1:9"), "is of --probe only"),
+        (("serve", "probe.json"), "--engine: is missing"),
+        (
+            ("serve", "probe.json", "--api-key-env", "HOME", "--engine", "http://127.0.0.1:9"),
+            "give the engine a key: it is passed on",
+        ),
+        (
+            ("serve", "probe.json", "--engine", "http://127.0.0.1:9", "--slot-folder", "."),
+            "probe.json: has version 9",
+        ),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(
@@ -151,6 +182,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     monkeypatch.setenv("CASCADIA_ENCODER", str(encoder))
     write(tmp_path / "few.jsonl", rows(5))
     (tmp_path / "bad.jsonl").write_text("no json\n")
+    (tmp_path / "probe.json").write_text('{"kind": "cascadia-probe", "version": 9}')
     done = cascadia(*args)
     assert done.exit_code == 2
     assert said in done.stderr

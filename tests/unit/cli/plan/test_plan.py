@@ -43,7 +43,7 @@ class FakePlanner:
         return Planned(a_plan())
 
 
-def a_report(result: Planned, **where: str) -> ReportData:
+def a_report(result: Planned, *, around: None, **where: str) -> ReportData:
     """The fake planner has no search to draw from: only the plan is shown."""
     return ReportData(plan=result.plan, notes=result.notes, **where)
 

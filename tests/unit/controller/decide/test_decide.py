@@ -7,13 +7,14 @@ import numpy as np
 import pytest
 
 from cascadia.controller.decide.decide import Forecast, MoveCost, MovePolicy, Situation, decide, expected_s
+from cascadia.controller.decide.misses import Misses
 
 GPUS = {"h100": 8}
 HOUR_S = 3600.0
 
 
-def forecast(loss: float, *, keeps_bounds: bool = True, gpus: int = 8) -> Forecast:
-    return Forecast(loss, keeps_bounds, {"h100": gpus})
+def forecast(loss: float, *, misses: float = 0.0, gpus: int = 8) -> Forecast:
+    return Forecast(loss, Misses(load=misses), {"h100": gpus})
 
 
 def situation(**changes: object) -> Situation:
@@ -47,7 +48,7 @@ def test_half_the_latency_for_an_hour_pays_for_five_minutes_of_loading() -> None
         ({"same": True}, "today's plan is the best found"),
         ({"move_cost": None, "blocked": "give 1 surge GPU"}, "but give 1 surge GPU"),
         ({"candidate": forecast(1.0, gpus=9)}, "takes 9 GPUs of h100, and there are 8"),
-        ({"candidate": forecast(1.0, keeps_bounds=False)}, "the new plan breaks its bounds"),
+        ({"candidate": forecast(1.0, misses=0.3)}, "the new plan breaks its bounds"),
         ({"moved_at_s": [h * HOUR_S for h in range(6)]}, "6 moves in a day are enough"),
     ],
 )  # fmt: skip
@@ -66,7 +67,7 @@ def test_start_up_times_decide_between_equal_gains() -> None:
 
 def test_a_plan_that_breaks_its_bounds_is_left_without_waiting_and_from_the_reserve() -> None:
     moved = [4 * HOUR_S, 5 * HOUR_S, 6 * HOUR_S, 7 * HOUR_S, 8 * HOUR_S, 9.9 * HOUR_S]
-    overloaded = situation(moved_at_s=moved, today=forecast(math.inf, keeps_bounds=False))
+    overloaded = situation(moved_at_s=moved, today=forecast(math.inf, misses=0.3))
     assert decide(overloaded).action == "move"
     assert decide(replace(overloaded, moved_at_s=[9 * HOUR_S] * 8)).action == "keep"
 
@@ -78,8 +79,30 @@ def test_a_plan_for_gpus_that_have_gone_is_left() -> None:
 
 
 def test_both_broken_the_smaller_loss_wins() -> None:
-    broken = situation(today=forecast(40.0, keeps_bounds=False), candidate=forecast(20.0, keeps_bounds=False))
+    broken = situation(today=forecast(40.0, misses=0.3), candidate=forecast(20.0, misses=0.3))
     assert decide(broken).gain == pytest.approx(0.5)
+
+
+def in_dollars(loss: float, misses: float) -> Forecast:
+    return replace(forecast(loss, misses=misses), what="cost", unit="$/h")
+
+
+def test_where_no_plan_keeps_its_bounds_the_one_that_breaks_them_less_is_worth_its_price() -> None:
+    decision = decide(situation(today=in_dollars(80.0, 0.6), candidate=in_dollars(120.0, 0.1)))
+    assert decision.action == "move"
+    assert decision.gain == pytest.approx(0.5)
+    assert (
+        "cost 120 $/h (breaks its bounds: load by 10 %) instead of 80 $/h (breaks its bounds: load by 60 %)"
+        in str(decision)
+    )
+
+
+def test_no_price_is_low_enough_for_breaking_bounds_that_are_broken_already_further() -> None:
+    assert decide(situation(today=in_dollars(80.0, 0.2), candidate=in_dollars(20.0, 0.5))).action == "keep"
+
+
+def test_a_percent_less_broken_is_noise() -> None:
+    assert decide(situation(today=in_dollars(80.0, 0.205), candidate=in_dollars(120.0, 0.2))).gain == 0.0
 
 
 def test_how_long_traffic_stays_is_learnt_from_its_changes() -> None:
@@ -144,7 +167,7 @@ def test_what_is_given_up_waits_for_scores_and_what_is_not_does_not() -> None:
     assert "it gives up 8 GPUs of large, and scores of this traffic are not there yet" in decision.why
     assert decide(replace(shrinking, gives_up="")).action == "move"
     assert decide(replace(shrinking, now_s=11 * HOUR_S)).action == "move"
-    assert decide(replace(shrinking, today=forecast(10.0, keeps_bounds=False))).action == "move"
+    assert decide(replace(shrinking, today=forecast(10.0, misses=0.3))).action == "move"
 
 
 def test_what_would_be_wanted_back_too_often_is_not_given_up() -> None:
@@ -177,7 +200,7 @@ def a_week_of_cost(loads: "np.ndarray[tuple[int], np.dtype[np.float64]]") -> lis
         gives_up = "GPUs" if load < made_for else ""
         asked = situation(
             now_s=now_s,
-            today=replace(forecast(made_for, keeps_bounds=made_for >= load), what="cost", unit="$/h"),
+            today=replace(forecast(made_for, misses=0.3 * (made_for < load)), what="cost", unit="$/h"),
             candidate=replace(forecast(load), what="cost", unit="$/h"),
             move_cost=SMALLER if gives_up else MoveCost(240.0, 960.0, 1.0, starts=3),
             same=made_for == load,
@@ -214,9 +237,11 @@ def test_when_the_swinging_ends_what_is_not_needed_is_given_up() -> None:
     assert moved[-1] == (12 * HOUR_S + 3 * HOUR_S, 2.0)
 
 
-def test_a_slower_plan_is_no_rescue_where_latency_is_what_is_sought() -> None:
-    decision = decide(situation(today=forecast(100.0, keeps_bounds=False), candidate=forecast(500.0)))
+def test_a_slower_plan_is_no_rescue_where_latency_is_what_is_sought_but_where_answers_are_too_poor() -> None:
+    decision = decide(situation(today=forecast(100.0, misses=0.3), candidate=forecast(500.0)))
     assert decision.action == "keep"
+    wrong = replace(forecast(100.0), misses=Misses(quality=0.3))
+    assert decide(situation(today=wrong, candidate=forecast(500.0))).action == "move"
     dearer = replace(forecast(500.0), what="cost", unit="$/h")
-    today = replace(forecast(100.0, keeps_bounds=False), what="cost", unit="$/h")
+    today = replace(forecast(100.0, misses=0.3), what="cost", unit="$/h")
     assert decide(situation(today=today, candidate=dearer)).action == "move"

@@ -4,6 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from cascadia.controller.local.desired import local_plan
+from cascadia.controller.local.launch import launch_of
+from cascadia.domain.plan import LatencyLine
 from tests.unit.controller.machine import local, two_stages
 
 
@@ -21,3 +23,19 @@ def test_the_router_skips_whom_the_plan_says_and_another_rule_is_another_routing
     assert [stage.get("skip_below") for stage in skipping.router["stages"]] == [22.0, None]
     assert all("skip_below" not in stage for stage in asking.router["stages"])
     assert skipping.routing != asking.routing
+
+
+def test_replicas_begin_to_learn_where_their_plan_says(tmp_path: Path) -> None:
+    plan = two_stages(1, 1)
+    line = LatencyLine(0.1, 0.001, 0.02, 0.0001)
+    small, large = plan.stages
+    learnt = replace(small, balancing="earliest-finish", replicas=(replace(small.replicas[0], latency=line),))
+    found = local_plan(replace(plan, stages=(learnt, large)), local(tmp_path))
+    launches = {kind.stage: launch for kind, launch in found.launches.items()}
+    group = learnt.replicas[0]
+    assert launches[small.name].learns == {
+        "kind": f"{group.pool} TP=1 PP=1",
+        "latency": {"base_s": 0.1, "read_s": 0.001, "step_s": 0.02, "load_s": 0.0001},
+    }
+    assert launches[large.name].learns == {}
+    assert launch_of(launches[small.name].document) == launches[small.name]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cascadia.controller.decide.decide import Decision, Forecast
+from cascadia.controller.decide.misses import Misses
 from cascadia.controller.decide.replan import PlanningFailed, Prospect, Replanned, Request
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
@@ -22,8 +23,10 @@ from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.domain.objective import Objective
 from cascadia.domain.workload import Floats, Ints
 from cascadia.files.plan_file import write_plan
+from cascadia.testing.plans import three_stages
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import joined, traffic
+from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
 SMALL, LARGE = Kind("small", "gpu", 1), Kind("large", "gpu", 1)
 OLD = Desired({SMALL: 1, LARGE: 2}, Routing(("small", "large"), (50.0,)))
@@ -84,8 +87,8 @@ class World:
         self.settings = Settings(tmp_path, tmp_path / "cascade.yaml", **settings)  # type: ignore[arg-type]
         self.answer: Replanned | PlanningFailed = Replanned(
             tmp_path / "new" / "plan.json",
-            Prospect(Forecast(20.0, True, {"gpu": 3}), {"small": 1.0, "large": 1.0}),
-            Prospect(Forecast(8.0, True, {"gpu": 3}), {"small": 1.0, "large": 0.5}),
+            Prospect(Forecast(20.0, Misses(), {"gpu": 3}), {"small": 1.0, "large": 1.0}),
+            Prospect(Forecast(8.0, Misses(), {"gpu": 3}), {"small": 1.0, "large": 0.5}),
         )
         (tmp_path / "old").mkdir(exist_ok=True)
         write_in_force(tmp_path, tmp_path / "old" / "plan.json")
@@ -228,8 +231,8 @@ def test_gpus_that_are_lost_are_planned_around(tmp_path: Path) -> None:
     world.machine.now = replace(world.machine.now, gpus={"gpu": 2}, replicas=world.machine.now.replicas[:2])
     world.answer = Replanned(
         tmp_path / "new" / "plan.json",
-        Prospect(Forecast(20.0, True, {"gpu": 3})),
-        Prospect(Forecast(30.0, True, {"gpu": 3})),
+        Prospect(Forecast(20.0, Misses(), {"gpu": 3})),
+        Prospect(Forecast(30.0, Misses(), {"gpu": 3})),
     )
     decisions = world.live(3 * HOUR_S)
     assert world.asked[0].gpus == {"gpu": 2}
@@ -245,8 +248,8 @@ def test_gpus_that_come_back_are_planned_with_once(tmp_path: Path) -> None:
     world.machine.now = replace(whole, gpus={"gpu": 2}, replicas=whole.replicas[:2])
     world.answer = Replanned(
         tmp_path / "new" / "plan.json",
-        Prospect(Forecast(20.0, True, {"gpu": 3})),
-        Prospect(Forecast(30.0, True, {"gpu": 3})),
+        Prospect(Forecast(20.0, Misses(), {"gpu": 3})),
+        Prospect(Forecast(30.0, Misses(), {"gpu": 3})),
     )
     world.live(2.1 * HOUR_S, controller)
     assert [request.gpus for request in world.asked] == [{"gpu": 2}]
@@ -342,11 +345,34 @@ def test_a_change_is_planned_for_again_when_there_are_scores_of_it(tmp_path: Pat
     assert looks.asked_at_s == [alarm.at_s]
 
 
+def test_a_price_that_is_written_anew_is_planned_for_once(tmp_path: Path) -> None:
+    world, plan = World(tmp_path, traffic(1, 8 * HOUR_S)), three_stages()
+    write_plan(plan, tmp_path / "old" / "plan.json")
+    write_inputs(tmp_path)
+
+    def written(factor: float) -> None:
+        pools = [
+            {"gpu": p.gpu, "name": p.name, "nodes": p.nodes, "usd_per_gpu_hour": factor * p.usd_per_gpu_hour}
+            for p in plan.cluster.pools
+        ]
+        write_spec(tmp_path, valid_spec() | {"cluster": {"pools": pools}})
+
+    written(1.0)
+    controller = world.controller()
+    assert world.live(2 * HOUR_S, controller) == []
+    written(2.0)
+    (decision,) = world.live(3 * HOUR_S, controller)
+    assert decision.action == "move"
+    (told,) = [entry for entry in controller.state.entries() if entry.facts.get("watched") == "prices"]
+    pool = plan.cluster.pools[0]
+    assert f"{pool.name} costs {2 * pool.usd_per_gpu_hour:g} $ a GPU-hour instead of" in told.what
+
+
 def growing(answer: Replanned | PlanningFailed) -> Replanned:
     """Today's plan breaks its bounds, and the candidate keeps them."""
     assert isinstance(answer, Replanned)
     return replace(
-        answer, today=replace(answer.today, forecast=replace(answer.today.forecast, keeps_bounds=False))
+        answer, today=replace(answer.today, forecast=replace(answer.today.forecast, misses=Misses(load=0.5)))
     )
 
 

@@ -98,6 +98,24 @@ class World:
         return [at_s for at_s, step in self.taken if isinstance(step, kind)]
 
 
+def test_a_jump_that_comes_every_day_finds_its_replicas_ready(tmp_path: Path) -> None:
+    """A controller that starts anew goes on with the days that those before it wrote down."""
+
+    def daily(at_s: float) -> float:
+        return 25.0 if 1200.0 <= at_s % 86_400.0 < 4800.0 else 5.0
+
+    world = World(tmp_path, lambda at_s: daily(at_s))
+    world.now_s = world.came = 4 * 86_400.0
+    days = {str(n): daily(300.0 * n) for n in range(4 * 288)}
+    world.controller().note("profile", "four days", {"stretches": days})
+    began_s = world.now_s
+    world.live(began_s + 3600.0 + 1400.0)
+    first = min(world.steps(Start)) - began_s
+    assert 1200.0 - STARTUP_S - 60.0 <= first <= 1200.0 - STARTUP_S
+    told = [entry.what for entry in world.controller().state.entries() if entry.kind == "scaled"]
+    assert "25 req/s foretold by 3 days, of which 100 % counts" in told[0]
+
+
 def test_a_jump_starts_all_that_is_missing_at_once_and_within_a_minute(tmp_path: Path) -> None:
     """No alarm, no cool-down, and no budget of moves."""
     world = World(tmp_path, lambda at_s: 5.0 if at_s < 1200.0 else 25.0)

@@ -70,3 +70,19 @@ def test_nodes_are_counted_whole_and_as_replicas_lie_on_them() -> None:
         k = nodes_needed(three, counts)
         assert fits(replace(three, nodes=k), counts)
         assert not fits(replace(three, nodes=k - 1), counts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gpus_rented_one_by_one_are_paid_for_one_by_one(seed: int) -> None:
+    demands, cluster, verdict_s = random_instance(seed, pools=2)
+    pools = tuple(replace(p, rent="gpu") for p in cluster.pools)
+    budget = 0.6 * sum(p.gpus * p.usd_per_gpu_hour for p in pools)
+    found = allocate(demands, Cluster(pools, budget), verdict_s=verdict_s)
+    whole = allocate(demands, replace(cluster, budget_usd_per_hour=budget), verdict_s=verdict_s)
+    assert (found.latency_s if found else float("inf")) <= (whole.latency_s if whole else float("inf"))
+    if found is not None:
+        here = Deployment(0, tuple(found.replicas.items()))
+        paid = sum(here.gpus_of(p.name) * p.usd_per_gpu_hour for p in pools)
+        assert here.rent_usd_per_hour(Cluster(pools, budget)) == pytest.approx(paid)
+        assert paid <= budget + 1e-9
+        assert [here.rented(p) for p in pools] == [here.gpus_of(p.name) for p in pools]

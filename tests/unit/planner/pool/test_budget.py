@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from cascadia.domain.cluster import Pool
-from cascadia.domain.errors import Infeasible
+from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.plan import PlanResult, plan
@@ -43,3 +43,25 @@ def test_a_budget_below_the_cheapest_nodes_names_their_price() -> None:
     with pytest.raises(Infeasible, match=r"budget_usd_per_hour 1.5 does not buy.*\$2\.00/h") as refused:
         plan(offered(1.5))
     assert refused.value.exit_code == 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0])
+def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) -> None:
+    """Of `minimize: latency`, at any price."""
+
+    def reached_s(budget_usd: float, *pools: Pool) -> float:
+        made = problem((SMALL, MEDIUM), pools=pools, trace=traffic(120, 30.0, seed))
+        made = replace(
+            made,
+            cluster=replace(made.cluster, budget_usd_per_hour=budget_usd),
+            objective=replace(made.objective, within=0.0),
+        )
+        try:
+            return plan(made, effort=SOME).plan.predicted.objective_s
+        except (BadInput, Infeasible):
+            return float("inf")
+
+    both = [reached_s(budget, DEAR, CHEAP) for budget in (4.0, 8.0, 18.0)]
+    assert both == sorted(both, reverse=True)
+    assert both[-1] <= min(reached_s(18.0, DEAR), reached_s(18.0, CHEAP))

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.planner.problem.judge import build_judge, check_probe
 from cascadia.planner.problem.models import build_stages, find_weights
 from cascadia.planner.spec.file import check_spec
-from cascadia.planner.spec.models import StageSpec
+from cascadia.planner.spec.models import JudgeSpec, StageSpec
 from tests.unit.planner.specs import changed
 
 STAGE = {
@@ -51,3 +52,15 @@ def test_a_file_is_found_from_anywhere_and_an_id_stays_as_it_is(tmp_path: Path) 
     assert find_weights("./checkpoint", tmp_path) == str(tmp_path / "checkpoint")
     assert find_weights("owner/name-GGUF:Q4_K_M", tmp_path) == "owner/name-GGUF:Q4_K_M"
     assert find_weights(None, tmp_path) is None
+
+
+def test_a_probe_reads_the_states_of_this_engine_alone() -> None:
+    found = JudgeSpec.model_validate({"kind": "probe", "model": "probe.json"})
+    judge = build_judge(found, Path("/specs"), "cascade.yaml").judge
+    assert (judge.kind, judge.placement, judge.model) == ("probe", "router", "/specs/probe.json")
+    assert 0 < judge.latency_p50_s < judge.latency_p95_s
+    other = {"name": "large", "model": "Qwen/Qwen2.5-Coder-0.5B-Instruct"}
+    ours, vllm = (StageSpec.model_validate(each) for each in (STAGE, other))
+    check_probe(judge, build_stages((ours, vllm), Path(), "cascade.yaml"), "cascade.yaml")
+    with pytest.raises(BadInput, match="stage large runs on vllm, whose states it cannot read"):
+        check_probe(judge, build_stages((vllm, ours), Path(), "cascade.yaml"), "cascade.yaml")

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -45,6 +46,19 @@ def test_a_certain_answer_stays_and_an_uncertain_one_goes_on() -> None:
         assert hard.json()["usage"]["prompt_tokens"] == 5
         assert hard.json()["cascadia"]["usage"]["prompt_tokens"] == 10
         assert "small;outcome=score;score=10.00;threshold=50.00" in hard.headers["x-cascadia-steps"]
+
+    run(main)
+
+
+def test_what_an_earlier_stage_said_counts_by_its_weight() -> None:
+    async def main() -> None:
+        for weight, label in ((0.0, "1"), (1.0, "0")):
+            engines = classifier(lambda _: [0.7, 0.3]), classifier(lambda _: [0.4, 0.6])
+            async with started(*engines):
+                first, second = two(*engines)
+                async with running((first, replace(second, earlier_weight=weight))) as router:
+                    found = await classify(router, input=["hard", "hard too"])
+            assert [part["label"] for part in found.json()["data"]] == [label, label]
 
     run(main)
 

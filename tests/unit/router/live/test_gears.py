@@ -102,6 +102,30 @@ def test_replicas_that_still_start_with_the_router_make_no_gear_light() -> None:
     run(main)
 
 
+@pytest.mark.parametrize(("load", "capacity"), [(None, 0.5), (0.8, 0.5), (0.5, 0.8), (0.2, 1.0)])
+def test_a_lost_replica_counts_by_the_load_that_its_stage_was_planned_for(
+    load: float | None, capacity: float
+) -> None:
+    """Half of a stage that is to be a fifth full leaves it emptier than the one that is to be four fifths full."""
+
+    async def main() -> None:
+        small, spare, large = FakeEngine("poor"), FakeEngine("poor"), FakeEngine("good")
+        async with started(small, spare, large):
+            told = geared([small, spare], large)
+            loads = {"small": load, "large": None if load is None else 0.8}
+            told = replace(
+                told, stages=tuple(replace(stage, load=loads[stage.name]) for stage in told.stages)
+            )
+            async with in_gear(told, NO_GATE) as up:
+                gears = up.router.gears
+                assert gears is not None
+                up.router.stages[0].replicas[1].state = "draining"
+                gears.look()
+                assert gears.capacity == pytest.approx(capacity)
+
+    run(main)
+
+
 def test_requests_straight_to_a_stage_are_load_and_have_no_gear() -> None:
     async def main() -> None:
         go = asyncio.Event()

@@ -215,6 +215,20 @@ def test_the_cascade_sends_its_inputs_in_batches() -> None:
     run(main)
 
 
+def test_without_thresholds_the_cascades_own_name_is_served_by_the_policies() -> None:
+    async def main() -> None:
+        for threshold, models in ((0.0, ["good"]), (60.0, ["quick", "good"])):
+            engine = classifier(lambda _: [0.55, 0.45])
+            async with started(engine):
+                told = settings([engine], greedy(), SECTION)
+                first = replace(told.stages[0], threshold=threshold)
+                async with running(replace(told, stages=(first, told.stages[1]))) as router:
+                    assert (await ask(router, "a", "cascadia")).status_code == 200
+            assert [request["model"] for request in engine.requests] == models
+
+    run(main)
+
+
 def test_where_no_worker_is_left_everybody_is_told() -> None:
     async def main() -> None:
         slow = Slow()

@@ -17,7 +17,7 @@ from cascadia.router.settings.model import Limits, ReplicaSettings, StageSetting
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.stage_record import begun
 from cascadia.testing.engines import FakeEngine, started
-from cascadia.testing.routers import run, running, stages, until
+from cascadia.testing.routers import Running, run, running, stages, until
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from tests.unit.sim.machines import machine
 
@@ -49,6 +49,23 @@ def test_answers_are_learnt_from_whatever_way_they_come() -> None:
     run(main)
 
 
+async def asked_while_kinds_come_and_go(up: Running, served: Stage) -> None:
+    """Sends 120 requests, each of which is answered, while the replicas of one kind after the other drain."""
+    found = []
+    for kind in ("slow", "fast", "slow"):
+        gone = [replica for replica in served.replicas if replica.kind == kind]
+        asked = [asyncio.ensure_future(up.chat("small", stream=k % 2 == 0)) for k in range(20)]
+        await asyncio.sleep(0)
+        for replica in gone:
+            replica.drain()
+        asked += [asyncio.ensure_future(up.chat("small")) for _ in range(20)]
+        found += await asyncio.gather(*asked)
+        for replica in gone:
+            replica.undrain()
+        await until(lambda: all(replica.state == "ready" for replica in served.replicas))
+    assert [answer.status_code for answer in found] == [200] * 120
+
+
 def test_nothing_is_lost_while_replicas_of_a_kind_come_and_go() -> None:
     async def main() -> None:
         engines = [FakeEngine(name) for name in "abcd"]
@@ -58,19 +75,7 @@ def test_nothing_is_lost_while_replicas_of_a_kind_come_and_go() -> None:
             told = replace(stage, replicas=tuple(replace(r, kind=kind) for r, kind in kinds))
             async with running((told,)) as up:
                 served = up.router.stages[0]
-                found = []
-                for kind in ("slow", "fast", "slow"):
-                    gone = [replica for replica in served.replicas if replica.kind == kind]
-                    asked = [asyncio.ensure_future(up.chat("small", stream=k % 2 == 0)) for k in range(20)]
-                    await asyncio.sleep(0)
-                    for replica in gone:
-                        replica.drain()
-                    asked += [asyncio.ensure_future(up.chat("small")) for _ in range(20)]
-                    found += await asyncio.gather(*asked)
-                    for replica in gone:
-                        replica.undrain()
-                    await until(lambda: all(replica.state == "ready" for replica in served.replicas))
-                assert [answer.status_code for answer in found] == [200] * 120
+                await asked_while_kinds_come_and_go(up, served)
                 timed = served.admission.timed
                 assert timed is not None
                 assert set(timed.models) == {"fast", "slow"}

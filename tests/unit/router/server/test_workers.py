@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import uvloop
 
+from cascadia.domain.errors import BadInput
 from cascadia.router.server.workers import shared
 from cascadia.router.settings.model import (
     JudgeSettings,
@@ -41,6 +43,14 @@ def test_what_is_limited_for_the_router_is_parted_among_its_processes() -> None:
     assert part.judge.stage.replicas[0].max_concurrency == 3
     assert (part.limits.max_queue, part.limits.max_connections) == (2, 1)
     assert shared(settings, 1) is settings
+
+
+def test_processes_together_keep_the_limit_of_an_api() -> None:
+    api = ReplicaSettings("https://h", health_path=None, requests_per_minute=10)
+    settings = RouterSettings((StageSettings("frontier", "m", (api,)),), None)
+    assert shared(settings, 4).stages[0].replicas[0].requests_per_minute == 2
+    with pytest.raises(BadInput, match=r"10 a minute are fewer than the 11 processes .* --workers 10"):
+        shared(settings, 11)
 
 
 FIGURES = """\

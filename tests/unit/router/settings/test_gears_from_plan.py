@@ -4,7 +4,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from cascadia.controller.local.desired import local_plan
-from cascadia.demo.router_file import router_document
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import UnderLoad
 from cascadia.domain.plan import Plan, ReplicaGroup
@@ -12,6 +11,7 @@ from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.plan import plan as planned
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.state import Effort
+from cascadia.render.compose.router_file import router_document
 from cascadia.render.engine_groups import engine_groups
 from cascadia.render.helm_values import helm_values
 from cascadia.router.settings.from_plan import settings_of, under_plan
@@ -81,6 +81,31 @@ def test_every_router_of_a_plan_that_refuses_is_told(tmp_path: Path) -> None:
     here = local_plan(replace(machine, under_load=UnderLoad(None, "refuse")), local(tmp_path)).router
     assert here["under_load"] == {"then": "refuse"}
     assert "under_load" not in local_plan(machine, local(tmp_path)).router
+
+
+def test_every_router_is_told_how_full_a_stage_was_planned_to_be(tmp_path: Path) -> None:
+    """And the rest that a router's file says of a stage, whoever writes it."""
+    limited = tuple(replace(each, max_tokens=300, balancing="earliest-finish") for each in geared().stages)
+    loads = (0.8, 0.4)
+    filled = [replace(each, load=load) for each, load in zip(geared().predicted.stages, loads, strict=True)]
+    told = replace(geared(), stages=limited, predicted=replace(geared().predicted, stages=tuple(filled)))
+    expected = [told.stage_document(each.name) for each in told.stages]
+    assert tuple(each["load"] for each in expected) == loads
+    settings = settings_of(told, ADDRESSES, "plan.json")
+    assert [(each.load, each.max_tokens, each.balancing) for each in settings.stages] == [
+        (each["load"], 300, "earliest-finish") for each in expected
+    ]
+    files = settings_of(geared(), ADDRESSES, "plan.json")
+    bare = replace(files, stages=tuple(replace(each, load=None) for each in files.stages))
+    assert [each.load for each in under_plan(bare, told).stages] == [each["load"] for each in expected]
+    documents = (
+        router_document(told, ADDRESSES, None, 8000)["stages"],
+        [each["routing"] for each in helm_values(told, engine_groups(told, POOLS))["stages"]],
+        local_plan(machine := replace(two_stages(1, 1), gears=told.gears), local(tmp_path)).router["stages"],
+    )
+    for stages, plan_ in zip(documents, (told, told, machine), strict=True):
+        for entry, each in zip(stages, plan_.stages, strict=True):
+            assert plan_.stage_document(each.name).items() <= entry.items()
 
 
 def test_a_plan_that_says_nothing_of_too_much_leaves_it_to_the_files() -> None:

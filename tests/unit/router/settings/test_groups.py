@@ -57,6 +57,11 @@ GROUPS = [{"name": "g"}]
             {"groups": GROUPS},
             r"what reads a written answer",
         ),
+        (
+            [stage("a", earlier_weight=0.3), stage("b")],
+            {"groups": GROUPS},
+            r"stages\[0\]\.earlier_weight: has nothing to weigh",
+        ),
         ([stage("a")], {"groups": GROUPS, "judge": {"kind": "certainty"}}, r"judge: is of no use"),
     ],
 )

@@ -80,6 +80,7 @@ CASES: dict[str, list[Case]] = {
                 "host": "::",
                 "port": 1,
                 "page": False,
+                "playground": False,
                 "tracing": {"endpoint": "http://h/v1/traces"},
                 "samples": {"folder": "f"},
                 "shadow": {"busy": 0.1},
@@ -171,11 +172,20 @@ CASES: dict[str, list[Case]] = {
                 "balancing": "prefix",
                 "latency_max_s": 3,
                 "cost": 2,
+                "load": 0.6,
                 "hedge": {},
                 "passes_priority": True,
                 "skip_below": 5,
+                "exits": [{"thinking_tokens": 9, "threshold": 1}],
+                "ends_thinking": "So:",
+                "echoes": True,
                 "on_overload": "escalate",
             },
+        ),
+        (
+            stage,
+            STAGE | {"usd_per_million_input_tokens": 1, "usd_per_million_output_tokens": 1},
+            {"usd_per_million_input_tokens": 2, "usd_per_million_output_tokens": 2},
         ),
         (stage, STAGE | {"threshold": 7}, {"verifiers": [{"kind": "python-syntax"}]}),
         (
@@ -184,6 +194,11 @@ CASES: dict[str, list[Case]] = {
             {"verified": "accept"},
         ),
         (lambda section: whole(stages=[section]), STAGE, {"task": "classify"}),
+        (
+            lambda section: whole(stages=[STAGE | {"name": "before", "task": "classify"}, section]),
+            STAGE | {"task": "classify"},
+            {"earlier_weight": 0.5},
+        ),
         (
             lambda section: whole(stages=[section, OTHER], groups=[{"name": "g"}]),
             STAGE | {"task": "classify"},
@@ -221,6 +236,13 @@ CASES: dict[str, list[Case]] = {
             lambda section: whole(foresight=section),
             {"replicas": [REPLICA]},
             {"replicas": [{"url": "http://h:2"}], "timeout_s": 9},
+        )
+    ],
+    "_Exit": [
+        (
+            lambda section: stage(STAGE | {"exits": [section]}),
+            {"thinking_tokens": 9, "threshold": 1},
+            {"thinking_tokens": 8, "threshold": 2, "last": True},
         )
     ],
     "_Hedge": [(lambda section: stage(STAGE | {"hedge": section}), {}, {"quantile": 0.9, "ratio": 0.2})],
@@ -291,6 +313,7 @@ CASES: dict[str, list[Case]] = {
                 "redis_url_file": "url",
                 "redis_timeout_s": 1,
                 "on_redis_failure": "refuse",
+                "spend": "folder",
             },
         )
     ],
@@ -366,6 +389,11 @@ def test_no_key_is_left_out_here() -> None:
     for name in sections.keys() - BY_NUMBERS:
         given = {key for _, _, others in CASES[name] for key in others}
         assert given == set(sections[name]["properties"]) - REFUSED.get(name, set()), name
+
+
+def test_one_price_needs_the_other(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"stages\[0\]\.usd_per_million_output_tokens: is missing"):
+        read(stage(STAGE | {"usd_per_million_input_tokens": 1}), tmp_path)
 
 
 def test_a_prompt_version_is_heard_by_refusing_another(tmp_path: Path) -> None:

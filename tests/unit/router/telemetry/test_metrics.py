@@ -73,7 +73,7 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
             # As it is before its first request: what keys and Redis are counted by is there.
             gears = (GearSettings(0, None, ("small",)),)
             plain = two(small, large)
-            timed = tuple(replace(stage, balancing="earliest-finish") for stage in plain.stages)
+            timed = tuple(replace(stage, balancing="matching") for stage in plain.stages)
             guarded = Router(replace(plain, stages=timed, keys=keys, gears=gears), keyring=Keyring([]))
             await guarded.start()
             named = set(Figures(generate_latest(guarded.metrics.registry).decode()).labels)
@@ -82,15 +82,16 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
         assert set(found.labels) | named == set(written)
         assert named - set(found.labels) == {
             *("key_requests_total", "key_refused_total", "key_tokens_total", "shared_limit_failures_total"),
+            *("key_usd_total", "spend_failures_total"),
             *("gear", "capacity", "fleet_in_flight"),
-            *("stage_foresees", "latency_error"),
+            *("stage_foresees", "latency_error", "matches_total", "slow_matches_total"),
         }
         # What has not happened has no labels yet.
         assert {name: labels for name, labels in found.labels.items() if labels} == {
             name: written[name] for name, labels in found.labels.items() if labels
         }
         quiet = {name for name, labels in found.labels.items() if not labels and written[name]}
-        assert quiet == {"gear_requests_total", "hedges_total", "unexamined_total"}
+        assert quiet == {"gear_requests_total", "hedges_total", "stage_exits_total", "unexamined_total"}
 
     run(main)
 

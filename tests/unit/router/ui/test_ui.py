@@ -144,7 +144,14 @@ def test_the_files_are_ours_alone_and_the_browser_is_told_to_allow_no_others() -
         async with started(small), running(stages(small)) as router:
             answers = {
                 path: await router.client.get(path)
-                for path in ("/ui", "/ui/page.js", "/ui/page.css", "/ui/icon.svg")
+                for path in (
+                    "/ui",
+                    "/ui/kit.js",
+                    "/ui/playground.js",
+                    "/ui/page.js",
+                    "/ui/page.css",
+                    "/ui/icon.svg",
+                )
             }
             for path, answer in answers.items():
                 assert answer.status_code == 200, path
@@ -159,8 +166,8 @@ def test_the_files_are_ours_alone_and_the_browser_is_told_to_allow_no_others() -
             assert " style=" not in page
             assert " onclick" not in page
             named = set(re.findall(r"(?:href|src)=\"(/[^\"]*)\"", page))
-            assert named == {"/ui/page.js", "/ui/page.css", "/ui/icon.svg"}
-            assert "innerHTML" not in answers["/ui/page.js"].text
+            assert named == {"/ui/kit.js", "/ui/playground.js", "/ui/page.js", "/ui/page.css", "/ui/icon.svg"}
+            assert "innerHTML" not in "".join(answer.text for answer in answers.values())
 
     run(main)
 

@@ -10,6 +10,7 @@ from statistics import median
 import numpy as np
 import pytest
 
+from cascadia.reproduce.simulator_table import mean_error, table
 from cascadia_sim.calibration.catalogue import known_calibrations
 from cascadia_sim.fit.calibration_cells import Measured
 from cascadia_sim.fit.calibration_fit import relative_errors
@@ -18,7 +19,6 @@ from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import ReplicaTiming
 from cascadia_sim.models.catalogue import architecture
-from tests.benchmarks.fidelity.paper_table import mean_error, table
 from tests.benchmarks.fidelity.parallel_order import compared, share_right
 from tests.benchmarks.fidelity.sets import all_sets
 from tests.data import data_path

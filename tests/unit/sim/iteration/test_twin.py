@@ -1,5 +1,8 @@
 """The event-skipping engine and its token-by-token twin agree to the picosecond."""
 
+from collections import Counter
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,13 +33,15 @@ def rules(seqs: int) -> st.SearchStrategy[Scheduling]:
 
 
 @st.composite
-def timings(draw: st.DrawFn) -> ReplicaTiming:
+def timings(draw: st.DrawFn, *, speculating: bool = True) -> ReplicaTiming:
     seqs = draw(st.integers(1, 6))
     chunked = draw(st.booleans())
     budget = draw(st.integers(seqs if chunked else 1, 40))
     block = draw(st.sampled_from([1, 2, 5, 16]))
     lanes = draw(st.integers(1, 4))
-    kv_blocks = draw(st.integers(-(-32 // (block * lanes)), -(-120 // block)))
+    some = st.lists(st.integers(0, 3), min_size=seqs + 1, max_size=seqs + 1)
+    drafts = draw(st.just([]) | some if speculating else st.just([]))
+    kv_blocks = draw(st.integers(-(-(32 + 3) // (block * lanes)), -(-120 // block)))
     base = draw(st.integers(1, 2000))
     slope = draw(st.integers(0, 50))
     entries = draw(st.integers(2, 60))
@@ -52,6 +57,12 @@ def timings(draw: st.DrawFn) -> ReplicaTiming:
         chunked_prefill=chunked,
         lanes=lanes,
         scheduling=draw(rules(seqs)),
+        draft_tokens=np.array([min(k, budget // max(n, 1) - 1) for n, k in enumerate(drafts)], np.int64).clip(
+            0
+        ),
+        draft_ps=np.array([draw(st.integers(0, 500)) for _ in drafts], np.int64),
+        draft_context_ps=draw(st.integers(0, 9)),
+        acceptance=draw(st.sampled_from([0.0, 0.5, 0.9])),
     )
 
 
@@ -138,4 +149,28 @@ def test_every_request_finishes_once_with_every_token(timing: ReplicaTiming, req
     assert (run.finish_ps >= run.first_token_ps).all()
     for s in sequences:
         assert len(s.steps) == s.output_tokens
-        assert sorted(set(s.steps)) == s.steps
+        assert sorted(s.steps) == s.steps
+        assert max(Counter(s.steps).values()) <= timing.most_drafts + 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_long_answers_of_an_engine_that_speculates_equal_the_twins(seed: int) -> None:
+    """Drafts fewer the more sequences decode; the cache is short, so that some are preempted."""
+    rng = np.random.default_rng(seed)
+    n = 80
+    arrival_ps = np.cumsum(rng.integers(0, 40_000, n))
+    rows = zip(arrival_ps, rng.integers(1, 60, n), rng.integers(1, 200, n), np.zeros(n, int), strict=True)
+    requests: list[Request] = [(int(a), int(p), int(o), int(c)) for a, p, o, c in rows]
+    plain = machine(seqs=16, budget=64, kv=1_200, block=4, context_ps=3, pair_ps=0.7)
+    timing = replace(
+        plain,
+        draft_tokens=np.array([3] * 5 + [1] * 6 + [0] * 6),
+        draft_ps=np.arange(17) * 20,
+        draft_context_ps=1,
+        acceptance=0.7,
+    )
+    run, sequences, twin = run_both(timing, requests)
+    assert run.preemptions == twin.preemptions > 0
+    assert run.first_token_ps.tolist() == [s.first_token_ps for s in sequences]
+    assert run.finish_ps.tolist() == [s.finish_ps for s in sequences]
+    assert run.peak_kv_tokens == twin.peak_blocks * timing.block_size

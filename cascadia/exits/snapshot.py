@@ -1,0 +1,71 @@
+"""A controller's state as values, so that what was certified outlives the process that certified it.
+
+A snapshot is taken at every certificate and withdrawal, and after `SAVED_EVERY` inputs fed back. What a process that
+is killed has learned since is lost; the promise holds as long as it is not killed for what it learned.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cascadia.exits.controller import Controller
+from cascadia.exits.path import Path
+
+SAVED_EVERY = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`thresholds` (settings, ramps) of the path; of its certificate the `inputs`, how often each setting `differed`,
+    which have `passed`; the `drift` detector's sums. `learning`: no path is in force, and 1000 inputs give a new one.
+    """
+
+    risk: float
+    confidence: float
+    thresholds: tuple[tuple[float, ...], ...]
+    inputs: int
+    differed: tuple[float, ...]
+    passed: tuple[bool, ...]
+    drift: tuple[float, ...]
+    withdrawn: int
+    learning: bool
+
+    def __post_init__(self) -> None:
+        n = len(self.thresholds)
+        if not n == len(self.differed) == len(self.passed) or self.inputs < 0 or self.withdrawn < 0:
+            raise ValueError("settings and evidence do not match")
+        if not all(0 <= each <= self.inputs for each in self.differed):
+            raise ValueError("a setting differed more often than there were inputs")
+
+
+def snapshot(controller: Controller) -> Snapshot:
+    certificate, promise = controller.certificate, controller.promise
+    return Snapshot(
+        risk=promise.risk,
+        confidence=promise.confidence,
+        thresholds=tuple(map(tuple, controller.path.thresholds.tolist())),
+        inputs=certificate.inputs,
+        differed=tuple(certificate.differed.tolist()),
+        passed=tuple(certificate.passed.tolist()),
+        drift=tuple(controller.drift.sums.tolist()),
+        withdrawn=controller.withdrawn,
+        learning=controller.learning,
+    )
+
+
+def resume(controller: Controller, kept: Snapshot) -> bool:
+    """Takes up where `kept` was taken; tells whether it could: for another promise, or other ramps, it cannot."""
+    ramps, promise = controller.path.thresholds.shape[1], controller.promise
+    same = (kept.risk, kept.confidence) == (promise.risk, promise.confidence)
+    if not same or any(len(row) != ramps for row in kept.thresholds):
+        return False
+    controller.resume(
+        Path(np.array(kept.thresholds).reshape(len(kept.thresholds), ramps)),
+        withdrawn=kept.withdrawn,
+        learning=kept.learning,
+    )
+    if not kept.learning:
+        controller.certificate.resume(kept.inputs, np.array(kept.differed), np.array(kept.passed))
+        controller.drift.resume(np.array(kept.drift))
+        controller.put_in_force()
+    return True

@@ -1,0 +1,29 @@
+"""A written plan of one-pass models on any trace, by the simulation that predicted it."""
+
+import numpy as np
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan, Predicted
+from cascadia.domain.workload import Floats
+from cascadia.planner.policies.planned import predict_one_pass
+from cascadia.planner.policies.played import Outcome, outcome, run_of
+from cascadia.policy.problem import ModelProfile
+
+
+def replay_policies(plan: Plan, arrival_s: Floats) -> tuple[Predicted, Outcome]:
+    """What becomes of requests that arrive then. Raises `BadInput` where the plan has no policies, or more groups."""
+    if len(plan.policies) != 1:
+        raise BadInput("plan: policies", f"are of {len(plan.policies)} groups", "plan one group at a time")
+    if len(arrival_s) < 2 or arrival_s[-1] <= arrival_s[0]:
+        raise BadInput("--trace", "has fewer than two moments", "take a longer trace")
+    policies = plan.policies[0]
+    profiles = []
+    for at, stage in enumerate(plan.stages):
+        if stage.name not in policies.models:
+            continue
+        if stage.accuracy is None or not stage.batch_s:
+            raise BadInput(f"plan: stages[{at}]", "says neither accuracy nor batch_s", "plan again")
+        profiles.append(ModelProfile(stage.name, stage.accuracy, stage.batch_s))
+    models = tuple(profiles)
+    run = run_of(policies, models, np.asarray(arrival_s, np.float64))
+    return predict_one_pass(policies, models, run, arrival_s), outcome(policies, models, run)

@@ -1,0 +1,91 @@
+"""The goal `rate`: the trace played as fast as some plan carries it and keeps every bound.
+
+A plan for a rate is what the goal `cost` finds at it, within the same pools and budget, and so is held to the same
+certificate of stability. Rates are halved between nothing and the bound of the linear program (`rate_bound.py`); that
+of the deployment which sustains most, latency aside, is asked for first. Every combination of the pools is asked, so
+that one more is not worse than without it.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from cascadia.domain.errors import Infeasible
+from cascadia.domain.problem import Problem
+from cascadia.planner.pool.rate_bound import rate_bound_rps
+from cascadia.planner.search.context import Search, allowed
+from cascadia.planner.search.throughput import most_capable, most_sustaining
+from cascadia.planner.stability.headroom import LIKELY, PRECISION, largest
+from cascadia.planner.stability.repeats import at_rate
+
+ROUTINGS = 4
+"""Of the lightest so many say where the search begins, and where it ends."""
+
+HARDLY = 0.01
+"""Where no rate is kept, that of so little of the trace's says why."""
+
+LESS = 0.98
+"""So much less is planned for where a plan's own search finds none at the rate for which one was found."""
+ATTEMPTS = 8
+
+Planned = TypeVar("Planned")
+
+
+def for_a_rate(problem: Problem) -> Problem:
+    """The problem that is planned at each rate."""
+    return replace(problem, objective=replace(problem.objective, goal="cost"))
+
+
+Asked = Callable[[Search, float], bool]
+"""Tells, sooner than a plan, whether there is one on a search's pools with the trace so many times as fast."""
+
+
+def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[str], None]) -> float:
+    """The largest multiple of the rate that is kept on one of `parts` of the pools, to `PRECISION`; 0: none.
+
+    A part whose bound is below what another keeps is not asked about (as Kairos+ prunes, Alg. 1).
+    """
+    best = 0.0
+    for search in parts:
+        rate = search.problem.workload.rate_rps
+        hope = _hope(search)
+        if hope.bound <= best * (1 + PRECISION):
+            continue
+        names = " and ".join(pool.name for pool in search.problem.cluster.pools)
+
+        def holds(factor: float, search: Search = search, names: str = names, rate: float = rate) -> bool:
+            progress(f"is there a plan at {factor * rate:.3g} requests/s on {names}?")
+            return keeps(search, factor)
+
+        guess = max(LIKELY * hope.sustained, best * (1 + PRECISION))
+        best = largest(holds, best, hope.bound * (1 + PRECISION), guess)
+    return best
+
+
+class _Hope(NamedTuple):
+    """Multiples of the rate: that no deployment passes, and that one seems to sustain, latency aside."""
+
+    bound: float
+    sustained: float
+
+
+def _hope(search: Search) -> _Hope:
+    likely = [k for k, _ in most_sustaining(search, np.flatnonzero(allowed(search)), most=ROUTINGS)]
+    bounds = [bound for k in likely if (bound := rate_bound_rps(search, k)) is not None]
+    sustained = [found[0] for k in likely if (found := most_capable(search, k)) is not None]
+    bound = max(bounds, default=0.0) / search.problem.workload.rate_rps
+    return _Hope(bound, min(max(sustained, default=bound), bound))
+
+
+def at_factor(problem: Problem, factor: float, make: Callable[[Problem], Planned]) -> Planned:
+    """What `make` plans at that multiple of the rate, or a little below. Raises `Infeasible`."""
+    for _ in range(ATTEMPTS):
+        try:
+            return make(at_rate(problem, factor or HARDLY))
+        except Infeasible:
+            if not factor:
+                raise
+            factor *= LESS
+    return make(at_rate(problem, factor))

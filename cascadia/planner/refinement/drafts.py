@@ -1,0 +1,57 @@
+"""Tokens that engines draft (`stages[].speculation`): fewer than the spec allows where that is better, or none.
+
+vLLM takes a number for each number of its sequences (`cascadia_sim.iteration.drafting`), so that all that is left to
+choose is whether it drafts at all: a draft model takes memory and time also where it proposes nothing. Of an engine
+with one number for all loads, every number is tried.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cascadia.planner.allocation.demand import JUDGE
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.options import Mix
+from cascadia.planner.refinement.batch_tokens import engine_config, retimed
+from cascadia.planner.search.context import Search, start_search
+from cascadia_sim.iteration.build import DoesNotFit, InvalidShape
+
+
+def without_drafts(search: Search) -> Search | None:
+    """The search with engines that draft nothing; None where none does anyway."""
+    problem = search.problem
+    stages = tuple(
+        replace(s, config=replace(s.config, speculation=None), searches_drafts=False)
+        if s.searches_drafts
+        else s
+        for s in problem.stages
+    )
+    if stages == problem.stages:
+        return None
+    return start_search(replace(problem, stages=stages), search.routings, search.threads)
+
+
+def other_drafts(search: Search, here: Deployment) -> Iterator[Deployment]:
+    """`here` with the engines of one stage drafting other numbers of tokens."""
+    mixes = dict(here.mixes)
+    for stage, mix in here.mixes:
+        if stage == JUDGE or not mix or not search.problem.stages[stage].searches_drafts:
+            continue
+        allowed = search.problem.stages[stage].config.speculation
+        most = 0 if allowed is None else allowed.tokens
+        by_batch = search.problem.stages[stage].config.drafts_by_batch
+        for tokens in sorted({0, most} if by_batch else range(most + 1)):
+            changed = _drafting(search, stage, mix, tokens)
+            if changed is not None and [r.shape.key for r in changed] != [r.shape.key for r in mix]:
+                yield deployment(here.routing, mixes | {stage: changed})
+
+
+def _drafting(search: Search, stage: int, mix: Mix, tokens: int) -> Mix | None:
+    """The mix with so many drafts; None where a replica would have no room beside what drafts."""
+    served = search.problem.stages[stage]
+    allowed = served.config.speculation
+    drafts = replace(allowed, tokens=tokens) if allowed is not None and tokens else None
+    config = replace(engine_config(served, mix), speculation=drafts)
+    try:
+        return tuple(retimed(search, stage, r, config) for r in mix)
+    except (DoesNotFit, InvalidShape):
+        return None

@@ -1,0 +1,105 @@
+"""Routings over points as routings over stages.
+
+Over points, a routing is what it is over stages: a level for each point that is used, and who reaches it is answered
+there. What differs is load: who leaves a stage at an exit has written less there, and needs no verdict of the judge,
+since an exit scores its own answers; at the stage's last point in use everybody waits for one. So what a routing does
+within stages (a *setting*) turns the table of points into one of stages, in which each prompt has the answer and the
+length that it leaves its stage with; everything behind works on that.
+
+What a prompt writes at a stage that it leaves at point j: o_j + sum over exits i in use before j of w_i, with o what
+stands in the table and w the trial answer that is thrown away.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cascadia.domain.points import Points
+from cascadia.domain.quality import QualityTable
+from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, Ints, Routings
+
+LEFT = 100.0
+"""Score of an answer that left at an exit: every gate accepts it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """`levels` (P) of the exits in use, `ACCEPTS_NONE` at all other points; `ends` (S): each stage's last point in
+    use, at which the stage's own threshold decides. It is an exit where nobody thinks on.
+    """
+
+    levels: tuple[float, ...]
+    ends: tuple[int, ...]
+
+    @staticmethod
+    def plain(points: Points) -> "Setting":
+        """Setting without exits."""
+        ends = tuple(points.rows(stage)[-1] for stage in range(points.stages))
+        return Setting((ACCEPTS_NONE,) * len(points.stage), ends)
+
+    @staticmethod
+    def of(points: Points, routings: Routings, k: int) -> "Setting":
+        """Setting of routing k over points. A stage that it does not use has none."""
+        deployed, thresholds = routings.deployed[k], np.append(routings.thresholds[k], ACCEPTS_ALL)
+        levels, ends = np.full(len(points.stage), ACCEPTS_NONE), []
+        for stage in range(points.stages):
+            rows = points.rows(stage)
+            used = [at for at in rows if deployed[at]]
+            ends.append(used[-1] if used else rows[-1])
+            levels[used[:-1]] = thresholds[used[:-1]]
+        return Setting(tuple(levels.tolist()), tuple(ends))
+
+
+def left_at(points: Points, setting: Setting) -> Ints:
+    """(S, m): the point at which each prompt leaves each stage, were it sent there."""
+    score, found = points.table.score, []
+    for stage, end in enumerate(setting.ends):
+        at = np.full(len(points.table), end)
+        for row in reversed([row for row in points.rows(stage) if row < end]):
+            at[score[row] >= setting.levels[row]] = row
+        found.append(at)
+    return np.array(found, dtype=np.int64)
+
+
+def folded(points: Points, setting: Setting) -> QualityTable:
+    """Table of stages (S, m) under `setting`."""
+    at, table = left_at(points, setting), points.table
+    ends = np.array(setting.ends)
+    whole = np.array([points.rows(stage)[-1] for stage in range(points.stages)])
+    column, left = np.arange(len(table)), at != ends[:, None]
+    output = table.output_tokens[at, column]
+    for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
+        stage = points.stage[row]
+        output[stage] += np.where(at[stage] > row, points.trial_tokens[row], 0.0)
+    return replace(
+        table,
+        stages=tuple(table.stages[row] for row in whole),
+        score=np.where(left, LEFT, table.score[ends]),
+        quality=table.quality[at, column],
+        input_tokens=table.input_tokens[whole],
+        output_tokens=output,
+        foreseen=None,
+        left=left,
+    )
+
+
+def over_points(points: Points, routings: Routings, setting: Setting) -> Routings:
+    """`routings` of `folded(points, setting)` written with a level for each point; loads are left out."""
+    thresholds = np.full((len(routings), len(points.stage)), ACCEPTS_NONE)
+    own = np.column_stack([routings.thresholds, np.full(len(routings), ACCEPTS_ALL)])
+    for stage, end in enumerate(setting.ends):
+        on = routings.deployed[:, stage]
+        for row in points.rows(stage):
+            if row < end:
+                thresholds[on, row] = setting.levels[row]
+        thresholds[on, end] = own[on, stage]
+    last = routings.deployed.shape[1] - 1 - routings.deployed[:, ::-1].argmax(axis=1)
+    thresholds[np.arange(len(routings)), np.array(setting.ends)[last]] = ACCEPTS_ALL
+    return Routings(
+        thresholds[:, :-1],
+        thresholds < ACCEPTS_NONE,
+        np.zeros(thresholds.shape),
+        mean=routings.mean,
+        lower=np.zeros(len(routings)),
+        exact=routings.exact,
+    )

@@ -1,0 +1,126 @@
+"""Settings of exits that are worth a search of their own: the cheapest that keep the bar, by what their loads cost.
+
+Bounds hold for all routings over points together (`routing.guarantee`), as if there were one stage a point. What may
+be missed is shared out: routings without exits keep all of theirs, so that there being exits costs them nothing, and
+those with exits have `SPENT_ON_EXITS` of it beside (Bonferroni). The promise for a plan with exits is so one of
+1 - (1 + SPENT_ON_EXITS) (1 - confidence).
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from cascadia.domain.points import Points
+from cascadia.domain.problem import Problem
+from cascadia.domain.quality import Floats
+from cascadia.planner.routing.dominance import non_dominated
+from cascadia.planner.routing.frontier import all_routings
+from cascadia.planner.routing.guarantee import CONFIDENCE_MAX, lower_bounds
+from cascadia.planner.routing.points import Setting, folded, over_points
+from cascadia.planner.routing.routings import Ints, Routings, thin
+from cascadia.planner.search.context import Search
+from cascadia.planner.search.stage_usd import stage_usd
+from cascadia.planner.tables.loads import PREFILL_IS_CHEAPER
+
+SPENT_ON_EXITS = 0.2
+MOST = 3
+"""Settings that are searched."""
+APART = 0.05
+"""Two of them differ by so much of the requests at some point."""
+MAX_ROUTINGS = 2000
+VECTORS = 1_280_000
+"""Vectors of thresholds that are looked at, over all subsets of points."""
+
+
+class Set(NamedTuple):
+    """`problem` with the stages as `setting` leaves them, and the `routings` that it may have."""
+
+    setting: Setting
+    problem: Problem
+    routings: Routings
+
+
+def exit_settings(search: Search, least: float) -> Iterator[Set]:
+    """Settings with which a quality of `least` is reached, the cheapest first; none where nobody can be bounded."""
+    problem = search.problem
+    confidence = 1.0 - SPENT_ON_EXITS * (1.0 - problem.confidence)
+    if problem.points is None or confidence > CONFIDENCE_MAX + 1e-12:
+        return
+    points, seed = problem.points, problem.seed
+    every = thin(_all(points), MAX_ROUTINGS)
+    lower, _ = lower_bounds(points.table, every, min(confidence, CONFIDENCE_MAX), seed)
+    uses = np.flatnonzero((lower >= least) & every.deployed[:, list(points.exits)].any(axis=1))
+    cost = _cost(search, points, every)
+    order = uses[np.argsort(cost[uses], kind="stable")]
+    seen: set[Setting] = set()
+    for k in every.first_apart(order.tolist(), MOST, APART):
+        setting = Setting.of(points, every, k)
+        if setting not in seen:
+            seen.add(setting)
+            yield Set(
+                setting,
+                under(problem, setting),
+                _bounded(points, setting, min(confidence, CONFIDENCE_MAX), seed),
+            )
+
+
+def under(problem: Problem, setting: Setting) -> Problem:
+    """`problem` whose stages answer as `setting` has them; lengths follow the table's, prompt by prompt."""
+    assert problem.points is not None
+    table, w = folded(problem.points, setting), problem.workload
+    ratio = (table.output_tokens / np.maximum(problem.quality.output_tokens, 1.0))[:, w.row]
+    wrote = np.maximum(np.rint(w.output_tokens * ratio), 1).astype(np.int64)
+    return replace(problem, quality=table, workload=replace(w, output_tokens=wrote), points=None)
+
+
+def _all(points: Points) -> Routings:
+    """Routings over points that none beats at their last gate."""
+    limit = max(200, VECTORS >> len(points.stage))
+    return all_routings(points.table, exact_up_to=limit, thinned_to=limit, keep_worse=False)
+
+
+def _bounded(points: Points, setting: Setting, confidence: float, seed: int) -> Routings:
+    """Routings under `setting` that none beats, with their bounds among all routings over points."""
+    table = folded(points, setting)
+    found = thin(all_routings(table, keep_worse=False), MAX_ROUTINGS)
+    lower, _ = lower_bounds(points.table, over_points(points, found, setting), confidence, seed)
+    bounded = replace(found, lower=np.minimum(lower, found.mean))
+    order = np.argsort(bounded.deployed.sum(axis=1), kind="stable")
+    kept: Ints = non_dominated(bounded.reached[order], np.rint(bounded.lower[order] * 1e9).astype(np.int64))
+    return bounded.take(order[kept])
+
+
+def _cost(search: Search, points: Points, routings: Routings) -> Floats:
+    """Dollars an hour (k) of each, had every stage just what its requests take of its cheapest replicas."""
+    usd, plain = stage_usd(search), search.problem.quality
+    tokens = _tokens(points, routings)
+    cost = np.zeros(len(routings))
+    for stage in range(points.stages):
+        api = search.problem.stages[stage].external
+        read, wrote = float(plain.input_tokens[stage].mean()), float(plain.output_tokens[stage].mean())
+        whole = wrote + read / PREFILL_IS_CHEAPER
+        at_all = (
+            usd.get(stage, 0.0)
+            if api is None
+            else 3600 * search.problem.workload.rate_rps * api.usd(read, wrote)
+        )
+        cost += tokens[:, stage] / whole * at_all
+    return cost
+
+
+def _tokens(points: Points, routings: Routings) -> Floats:
+    """(k, S): tokens a request that each stage works on, those read counted as `PREFILL_IS_CHEAPER`."""
+    table, k = points.table, len(routings)
+    found = np.zeros((k, points.stages))
+    before, begun = np.zeros(k), np.zeros(k, dtype=np.bool_)
+    for row, stage in enumerate(points.stage):
+        if row == points.rows(stage)[0]:
+            before, begun = np.zeros(k), np.zeros(k, dtype=np.bool_)
+        used, wrote = routings.deployed[:, row], float(table.output_tokens[row].mean())
+        read = np.where(begun, 0.0, float(table.input_tokens[row].mean()) / PREFILL_IS_CHEAPER)
+        found[:, stage] += np.where(used, routings.reached[:, row] * (wrote + read - before), 0.0)
+        before = np.where(used, wrote - float(points.trial_tokens[row].mean()), before)
+        begun |= used
+    return found

@@ -1,0 +1,130 @@
+"""Exits of a stage that thinks before it answers: at each point a trial answer on the same prefix, given where its
+score is good enough (DEER, arXiv 2504.15895, section 3), else the stage thinks on.
+
+Every call continues what the model has written, as the last message; its engine has that prefix in its cache. An
+engine that parses the thinking out of its answers cannot be continued so: it is started without such a parser.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from cascadia.router.cascade.decision import NOTHING, Ask
+from cascadia.router.cascade.scoring import READERS, Scoring
+from cascadia.router.openai.answers import Choice, Usage, Written
+from cascadia.router.openai.requests import messages_of
+from cascadia.router.replicas.results import Reply
+from cascadia.router.replicas.stage import Stage
+from cascadia.router.telemetry.stage_record import Step
+
+NOTHING_WRITTEN = Written((), NOTHING)
+
+
+@dataclass(slots=True)
+class Thought:
+    """Answer of a stage that may have stopped to think early.
+
+    `exit_tokens` is where it left, None at the end; `good`: since its score reached the exit's own `threshold`. `spent`
+    has the trials too that were not good enough. Without a `body`, `reply` is an engine's refusal.
+    """
+
+    reply: Reply[Written]
+    body: bytes = b""
+    written: Written = NOTHING_WRITTEN
+    spent: Usage = NOTHING
+    score: float | None = None
+    exit_tokens: int | None = None
+    threshold: float | None = None
+    good: bool = False
+
+
+def may_leave(ask: Ask, stage: Stage, scoring: Scoring) -> bool:
+    """Tells whether the request may leave early: one whole answer in plain text, by a client that did not decline."""
+    fields = ask.fields
+    plain = not fields.stream and fields.n in (None, 1) and fields.tools is fields.response_format is UNSET
+    return (
+        bool(stage.settings.exits) and ask.exits and plain and ask.api == "chat" and scoring.gate is not None
+    )
+
+
+async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thought:
+    """The stage's answer, from the first of its exits that is good enough. Raises `StageFailed`."""
+
+    settings, so_far, used, spent, read = stage.settings, "", 0, NOTHING, 0
+
+    async def asks(behind: str, most: int | None, *, gated: bool) -> Reply[Written]:
+        call = scoring.call(ask, stage, step, gated=gated, more=_continued(ask, behind, most))
+        reply = await stage.buffered(call, READERS[False, False])
+        if reply.found is not None and settings.echoes:
+            said = reply.found.choices[0]
+            said.text = said.text.removeprefix(behind)
+        return reply
+
+    for exit_ in settings.exits:
+        piece = await asks(so_far, exit_.thinking_tokens - used, gated=False)
+        if piece.found is None:
+            return Thought(piece)
+        said, spent = piece.found.choices[0], spent.plus(piece.found.usage)
+        read = read or piece.found.usage.input_tokens
+        so_far += said.text
+        used += piece.found.usage.output_tokens
+        if said.finish != "length":
+            return _whole(piece, so_far, Usage(read, used), spent)
+        trial = await asks(so_far + settings.ends_thinking, _left(ask, used), gated=True)
+        if trial.found is None:
+            return Thought(trial)
+        spent = spent.plus(trial.found.usage)
+        score = await scoring.score(ask, stage, trial.found, step)
+        good = score is not None and score >= exit_.threshold
+        if exit_.last or good:
+            usage = Usage(read, used + trial.found.usage.output_tokens)
+            found = _whole(trial, trial.found.choices[0].text, usage, spent, thinking=so_far)
+            at, least = exit_.thinking_tokens, exit_.threshold
+            return replace(found, score=score, exit_tokens=at, threshold=least, good=good and not exit_.last)
+    rest = await asks(so_far, _left(ask, used), gated=True)
+    if rest.found is None:
+        return Thought(rest)
+    used += rest.found.usage.output_tokens
+    text = so_far + rest.found.choices[0].text
+    return _whole(rest, text, Usage(read, used), spent.plus(rest.found.usage))
+
+
+def _left(ask: Ask, used: int) -> int | None:
+    """Tokens that the request's own limit leaves; None where it has none."""
+    limit = ask.fields.output_limit
+    return None if limit is None else max(1, limit - used)
+
+
+def _continued(ask: Ask, so_far: str, most: int | None) -> dict[str, Any]:
+    """Changes to the request by which its stage goes on from `so_far`, for so many tokens."""
+    changes: dict[str, Any] = {}
+    if so_far:
+        changes["messages"] = [*messages_of(ask.fields), {"role": "assistant", "content": so_far}]
+        # vLLM and SGLang want to be told; llama.cpp always goes on with an assistant's last message.
+        changes |= {"continue_final_message": True, "add_generation_prompt": False}
+    if most is not None:
+        named = "max_tokens" if ask.fields.max_completion_tokens is None else "max_completion_tokens"
+        changes[named] = most
+    return changes
+
+
+def _whole(
+    reply: Reply[Written], text: str, usage: Usage, spent: Usage, thinking: str | None = None
+) -> Thought:
+    """The document of the last call with the whole answer in it, and what all that led to it took."""
+    assert reply.found is not None
+    document = msgspec.json.decode(reply.body)
+    message = document["choices"][0]["message"]
+    message["content"] = text
+    if thinking is not None:
+        message["reasoning_content"] = thinking
+    document["usage"] = {
+        "prompt_tokens": usage.input_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": sum(usage),
+    }
+    last = reply.found.choices[0]
+    choice = Choice(text, finish=last.finish, logprobs=last.logprobs, probed=last.probed)
+    return Thought(reply, msgspec.json.encode(document), Written((choice,), usage), spent)

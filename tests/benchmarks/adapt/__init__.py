@@ -1,1 +1,0 @@
-"""Days of traffic, fleets that exist in the simulator only, and ways to run them."""

@@ -1,0 +1,88 @@
+"""Tokens that exits save a model which thinks step by step, and what they do to its answers: the demo's larger model.
+
+    python -m tests.benchmarks.bench_length_exits [--folder DIR] [--questions N] [--held-out M]
+
+The boldest bar on a trial's doubt that loses nothing on the first N questions is tried on M others. Live: a trial after
+0, 16, 32, 48 and 64 tokens, each paid for where it is not good enough. Fixed: the trial before any thought alone, which
+looks at the question only. Readings stay in the folder and are not taken again. The demo's model only; nothing is asked
+of a judge.
+"""
+
+import argparse
+import asyncio
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cascadia.demo.questions.questions import training_questions
+from cascadia.demo.stages import LARGE
+from tests.benchmarks.length_exits import BUDGETS, record
+from tests.benchmarks.report_table import markdown
+
+KINDS = ("story", "multiplication", "subtraction", "division", "double", "plural", "city")
+SAVED, LOST = 0.15, 1.0
+
+
+class Outcome(NamedTuple):
+    """Share of the tokens saved, and points of quality lost; below 0: gained."""
+
+    saved: float
+    lost: float
+
+
+def outcome(rows: Sequence[dict[str, Any]], bar: float, budgets: Sequence[int]) -> Outcome:
+    """With exits at the first trial of `budgets` whose doubt is at most `bar`."""
+    tokens, right = 0, 0
+    for row in rows:
+        spent = 0
+        for trial in (t for t in row["trials"] if t["at"] in budgets):
+            spent += trial["tokens"]
+            if trial["doubt"] <= bar:
+                tokens, right = tokens + trial["at"] + spent, right + trial["right"]
+                break
+        else:
+            tokens, right = tokens + row["tokens"] + spent, right + row["right"]
+    whole = sum(row["tokens"] for row in rows)
+    return Outcome(1 - tokens / whole, 100 * (sum(row["right"] for row in rows) - right) / len(rows))
+
+
+def boldest(rows: Sequence[dict[str, Any]], budgets: Sequence[int]) -> float:
+    """Bar that saves most of those that lose nothing on `rows`; below 0, where nothing leaves, if none does."""
+    bars = sorted({t["doubt"] for row in rows for t in row["trials"] if t["at"] in budgets})
+    safe = [bar for bar in bars if outcome(rows, bar, budgets).lost <= 0]
+    return max(safe, key=lambda bar: outcome(rows, bar, budgets).saved, default=-1.0)
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--folder", type=Path)
+    options.add_argument("--questions", type=int, default=74)
+    options.add_argument("--held-out", type=int, default=80)
+    args = options.parse_args()
+    asked = [q for q in training_questions(800) if q.kind in KINDS][: args.questions + args.held_out]
+    with TemporaryDirectory() as folder:
+        file = (args.folder or Path(folder)) / "readings.jsonl"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        asyncio.run(record(asked, LARGE, file))
+        found = {row["text"]: row for row in map(json.loads, file.read_text().splitlines())}
+    rows = [found[q.text] for q in asked]
+    seen, held_out = rows[: args.questions], rows[args.questions :]
+    print(f"{len(held_out)} held out: {100 * np.mean([r['right'] for r in held_out]):.1f} % right, ", end="")
+    print(f"{np.mean([r['tokens'] for r in held_out]):.0f} tokens in the mean")
+    table, met = [], []
+    for name, budgets in (("live", BUDGETS), ("fixed, by the question", BUDGETS[:1])):
+        bar = boldest(seen, budgets)
+        got = outcome(held_out, bar, budgets)
+        met.append(got.saved >= SAVED and got.lost <= LOST)
+        table.append([name, f"{bar:.2f}", f"{100 * got.saved:.1f} %", f"{got.lost:.1f} points"])
+    print(markdown(["exits", "doubt", "tokens saved (asked 15 %)", "quality lost (asked <= 1)"], table))
+    return 0 if any(met) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,93 @@
+"""`cascadia ui`: what its process tells of a plan that the real planner makes, and bad input."""
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from cascadia.cli.ui.plan_process import made, main
+from cascadia.files.plan_file import read_plan
+from cascadia.whatif.asked import Asked
+from tests.unit.cli.commands import run
+from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
+
+pytestmark = pytest.mark.slow
+
+
+class Made(NamedTuple):
+    told: dict[str, Any]
+    said: list[dict[str, Any]]
+    folder: Path
+
+
+@pytest.fixture(scope="module")
+def plan_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    folder = tmp_path_factory.mktemp("ui")
+    write_inputs(folder)
+    write_spec(folder, valid_spec())
+    said: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CASCADIA_CACHE_DIR", str(folder / "cache"))
+        told = made(folder / "cascade.yaml", Asked(rate_rps=0.5), folder, said.append)
+    return Made(told, said, folder)
+
+
+def test_it_tells_the_plan_that_it_wrote(plan_made: Made) -> None:
+    plan = read_plan(plan_made.folder)
+    facts = {fact["name"]: fact["value"] for fact in plan_made.told["facts"]}
+    assert facts["Cost an hour"] == plan.predicted.usd_per_hour
+    assert facts["Quality, at least"] == plan.predicted.quality.lower
+    assert facts["Rate"] == plan_made.told["rate_rps"] == 0.5
+    assert plan_made.told["command"] == "cascadia plan cascade.yaml --rate 0.5 --out plan/"
+    assert (plan_made.folder / "report.html").exists()
+
+
+def test_the_plan_is_first_of_what_was_tried_and_nothing_told_is_beaten(plan_made: Made) -> None:
+    first, *others = plan_made.told["tried"]
+    assert first["chosen"]
+    assert not any(point["chosen"] for point in others)
+    for one in others:
+        for other in others:
+            keys = ("latency_s", "usd_per_hour")
+            better = all(other[k] <= one[k] for k in keys) and other["quality"] >= one["quality"]
+            fewer = sum(other["gpus"].values()) <= sum(one["gpus"].values())
+            assert not (better and fewer and any(other[k] < one[k] for k in keys))
+
+
+def test_its_sliders_come_first_and_stand_at_the_specs_values(plan_made: Made) -> None:
+    sliders = {slider["key"]: slider for slider in plan_made.said[0]["sliders"]}
+    assert set(sliders) == {"quality_min", "rate_rps", "gpus", "budget_usd_per_hour", "latency_max_s"}
+    for slider in sliders.values():
+        assert slider["own"] is None or slider["own"] in slider["stops"]
+        assert slider["stops"] == sorted(set(slider["stops"]))
+        assert 2 <= len(slider["stops"]) <= 250
+    assert [line for line in plan_made.said[1:] if "step" not in line] == []
+
+
+def test_a_failure_is_the_commands_own_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = {"spec": str(tmp_path / "none.yaml"), "folder": str(tmp_path), "asked": {}}
+    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(request)))
+    out = sys.stdout
+    with pytest.raises(Exception, match="no such file"):
+        main()
+    sys.stdout = out
+    assert "none.yaml: no such file" in json.loads(capsys.readouterr().out)["error"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("none.yaml",), "none.yaml: no such file; check the path"),
+        (("x", "--port", "99999"), "99999 is not in the range"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: tuple[str, ...], said: str) -> None:
+    result = run("ui", *arguments)
+    assert result.exit_code == 2
+    assert said in result.output
+    assert result.output.count("\n") == 1

@@ -1,0 +1,85 @@
+"""A plan of one-pass models is a plan like any other: written, read back, and replayed as it was predicted."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.files.plan_file import read_plan, write_plan
+from cascadia.planner.policies.planned import plan_one_pass
+from cascadia.planner.policies.read import read_asked
+from cascadia.planner.policies.replayed import replay_policies
+from tests.unit.planner.policies.one_pass_plans import NAMES, SPEC, planned, written
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("plans")
+
+
+def test_what_is_written_is_read_back_and_replayed_as_it_was_predicted(folder: Path) -> None:
+    found = planned()
+    plan = found.plan
+    write_plan(plan, folder / "plan.json")
+    assert read_plan(folder / "plan.json") == plan
+    arrival_s = read_asked(written(folder)).wanted.arrival_s
+    predicted, outcome = replay_policies(plan, arrival_s)
+    assert outcome.accuracy == pytest.approx(plan.predicted.quality.mean, abs=0.3)
+    assert outcome.late <= 0.011
+    assert predicted.e2e.p50_s == pytest.approx(plan.predicted.e2e.p50_s, rel=0.1)
+    assert sum(stage.accepted for stage in predicted.stages) == pytest.approx(1.0)
+
+
+def test_workers_that_models_share_are_counted_once(folder: Path) -> None:
+    found = planned()
+    plan, workers = found.plan, found.chosen.group.workers
+    assert [stage.name for stage in plan.stages] == list(NAMES)
+    assert {stage.group for stage in plan.stages} == {"guard"}
+    assert plan.gpus == workers
+    assert plan.gpus_by_pool() == {"core": workers}
+    assert plan.predicted.usd_per_hour == pytest.approx(0.05 * workers)
+
+
+def test_quality_is_told_with_the_error_of_so_many_texts(folder: Path) -> None:
+    quality = planned().plan.predicted.quality
+    assert quality.questions == 2000
+    assert quality.lower == pytest.approx(quality.mean - 164.5 * np.sqrt(0.79 * 0.21 / 2000), abs=0.1)
+
+
+def test_where_memory_holds_fewer_models_all_workers_have_the_same(folder: Path) -> None:
+    spec = SPEC.replace("group: guard}", "group: guard, memory_gib: 1}").replace(
+        "most: 2,", "most: 2, memory_gib: 2,"
+    )
+    found = planned(spec)
+    deployed = [stage.name for stage in found.plan.stages if stage.deployed]
+    assert len(deployed) == 2
+    assert set(found.chosen.sits) == {tuple(deployed)}
+    assert any("not deployed" in note for note in found.notes)
+
+
+def test_a_deadline_below_one_batch_is_infeasible_and_says_what_the_fastest_takes(folder: Path) -> None:
+    with pytest.raises(Infeasible, match=r"within objective\.latency_max_s 0\.001") as refused:
+        planned(SPEC.replace("latency_max_s: 0.1", "latency_max_s: 0.001"))
+    assert "the fastest takes 0.002 s" in refused.value.nearest
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        ("large, model: models/m-4, task: classify", "m-4, task: classify", r"stages\[2\]\.model: is missing"),
+        ("engine: onnxruntime, group: guard}\n  - {name: small", "engine: vllm, group: guard}\n  - {name: small",
+         r"stages\[0\]\.engine: is vllm.* write onnxruntime"),
+        ("tiny, model: models/m-1, task: classify", "tiny, model: models/m-1, task: rerank",
+         r"stages\[0\]\.task: is rerank.* serve rerankers by a router\.yaml"),
+        ("kind: core,", "kind: core, gpu: h1000,", r"workers\[0\]\.gpu: unknown GPU 'h1000'"),
+        ("tiny, model: models/m-1, task: classify", "tiny, model: models/m-1, task: embed",
+         "embeddings of two models cannot be compared, so they do not cascade"),
+        ("tiny, model: models/m-1, task: classify", "tiny, model: models/m-1, task: guess", "'classify' or 'rerank'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_told(folder: Path, old: str, new: str, says: str) -> None:
+    assert old in SPEC
+    path = written(folder, SPEC.replace(old, new))
+    with pytest.raises(BadInput, match=says):
+        plan_one_pass(read_asked(path), folder, dict.fromkeys(NAMES, 8))

@@ -1,0 +1,46 @@
+"""The goal `rate`: the trace played as fast as a plan carries it, within what the budget buys."""
+
+from dataclasses import replace
+
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Problem
+from cascadia.planner.plan import plan
+from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.spec.file import check_spec
+from tests.unit.planner.pool.test_budget import CHEAP, offered
+from tests.unit.planner.specs import changed
+
+LITTLE = Effort(
+    routings=2, combinations=60, window_requests=200, simulated_requests=1000, fewest_simulations=4
+)
+RATE = Objective("rate", 0.95, 45.0, 12.0)
+
+
+def asked(budget_usd: float) -> Problem:
+    return replace(offered(budget_usd, CHEAP), objective=RATE)
+
+
+def test_a_plan_for_the_largest_rate_keeps_its_bounds_and_lies_below_what_nothing_passes() -> None:
+    made = asked(6.0)
+    result = plan(made, effort=LITTLE)
+    found = result.plan
+    assert found.objective == RATE
+    assert found.predicted.e2e.p95_s <= 12.0
+    assert found.predicted.quality.lower >= 45.0
+    assert found.stability is not None
+    assert found.proof.rate_bound_rps is not None
+    assert found.predicted.rate_rps <= found.proof.rate_bound_rps
+    assert any("is the largest found" in note for note in result.notes)
+    assert found.predicted.rate_rps > made.workload.rate_rps
+
+
+def test_maximize_rate_needs_a_bar_on_quality() -> None:
+    with pytest.raises(BadInput, match="maximize rate needs a bar on quality; add `quality_min"):
+        check_spec(changed("objective", {"maximize": "rate"}), "spec")
+    spec = check_spec(
+        changed("objective", {"maximize": "rate", "quality_min": 70, "latency_max_s": 9}), "spec"
+    )
+    assert spec.objective.goal == "rate"

@@ -1,0 +1,142 @@
+"""Plans with exits: never worse than without, read back as they were written, and simulated as their twins have it."""
+
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from cascadia.domain.objective import Objective
+from cascadia.domain.points import Points
+from cascadia.domain.problem import Problem
+from cascadia.files.plan_file import plan_json, read_plan, write_plan
+from cascadia.planner.plan import NO_CLIMB, PlanResult, plan
+from cascadia.planner.problem.points import read_as_planned
+from cascadia.planner.problem.quality_file import write_quality
+from cascadia.planner.refinement.refine import effort_for
+from cascadia.planner.replay.replay import replay
+from cascadia.planner.routing.points import Setting, folded
+from cascadia.planner.routing.routings import ACCEPTS_NONE
+from cascadia.planner.search.exit_settings import under
+from cascadia.report.text import plan_summary
+from cascadia_sim.engine.replica import simulate_replica
+from tests.unit.planner.pointed import points, with_exits
+from tests.unit.planner.problems import traffic
+from tests.unit.sim.exiting_twin import ExitingTwin, Thinker
+from tests.unit.sim.machines import machine
+from tests.unit.sim.twin import Sequence
+
+MEDIAN = Objective("latency", 0.5, 76.0)
+
+
+class Both(NamedTuple):
+    problem: Problem
+    without: PlanResult
+    exiting: PlanResult
+
+
+@pytest.fixture(scope="module")
+def both() -> Both:
+    """Plans of one problem, without a climb from deployment to deployment."""
+    problem = with_exits(MEDIAN, requests=50)
+    effort = replace(effort_for(problem.cluster), **NO_CLIMB)
+    return Both(problem, plan(replace(problem, points=None), effort=effort), plan(problem, effort=effort))
+
+
+@pytest.mark.slow
+def test_exits_make_a_plan_better_and_keep_its_bar(both: Both) -> None:
+    """That no plan is worse for them: `tests/benchmarks/bench_exit_plans.py`, on many problems."""
+    a, b = both.without.plan.predicted, both.exiting.plan.predicted
+    assert b.objective_s < 0.9 * a.objective_s
+    assert b.quality.lower >= 76.0
+
+
+@pytest.mark.slow
+def test_a_plan_with_exits_is_read_back_and_replayed(both: Both, tmp_path: Path) -> None:
+    problem, _, result = both
+    assert problem.points is not None
+    used = result.plan.stages[0].exits
+    assert used, "there is nothing to test without"
+    write_plan(result.plan, tmp_path / "plan.json")
+    write_quality(problem.points.table, tmp_path / "table.csv")
+    assert plan_json(read_plan(tmp_path / "plan.json")) == plan_json(result.plan)
+    ids = tuple(problem.quality.prompt_ids[row] for row in problem.workload.row)
+    trace = replace(traffic(50, 12.0), prompt_id=ids)
+    table = read_as_planned(result.plan, tmp_path / "table.csv", None)
+    again = replay(result.plan, trace, folder=tmp_path, table=table).predicted
+    # The plan's own figures are of several rounds of so short a trace.
+    assert again.objective_s == pytest.approx(result.plan.predicted.objective_s, rel=0.1)
+    answered_by = result.run.answered_by[:50]
+    assert again.quality.mean == pytest.approx(table.quality[answered_by, problem.workload.row].mean())
+    assert sum(each.left for each in used) <= again.stages[0].accepted + 1e-9
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(plan_summary(result.plan))
+    assert f"at {used[0].thinking_tokens:,} thinking tokens" in console.export_text()
+
+
+LEVELS = (25.0, 50.0, 75.0, ACCEPTS_NONE)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    seed=st.integers(0, 1000),
+    levels=st.tuples(st.sampled_from(LEVELS), st.sampled_from(LEVELS)),
+    last=st.integers(0, 2),
+    kv=st.integers(90, 400),
+)
+def test_requests_with_exits_finish_when_their_twins_do(
+    seed: int, levels: tuple[float, float], last: int, kv: int
+) -> None:
+    """The planner knows each length beforehand; the twin decides at every token, by the score that it sees there."""
+    rng = np.random.default_rng(seed)
+    n = 14
+    known = small_points(rng, n)
+    closed = [level if at < last else ACCEPTS_NONE for at, level in enumerate(levels)]
+    setting = Setting((*closed, ACCEPTS_NONE, ACCEPTS_NONE), (last, 3))
+    lengths = np.rint(folded(known, setting).output_tokens[0]).astype(np.int64)
+    arrival_ps = np.cumsum(rng.integers(0, 9_000, n))
+    read = rng.integers(1, 9, n)
+    timing = machine(chunked=True, seqs=5, budget=16, kv=kv, block=4, context_ps=3, pair_ps=0.7)
+    run = simulate_replica(timing, arrival_ps, read, lengths, np.zeros(n, np.int64))
+    thinkers = [thinker(known, setting, prompt) for prompt in range(n)]
+    sequences = [Sequence(i, int(arrival_ps[i]), int(read[i]), 10**6, 0) for i in range(n)]
+    ExitingTwin(timing, sequences, thinkers).run()
+    assert run.finish_ps.tolist() == [s.finish_ps for s in sequences]
+
+
+def small_points(rng: np.random.Generator, prompts: int) -> Points:
+    """Exits after 6 and 14 tokens of thinking, with trial answers of 1 to 4."""
+    known = points(prompts=prompts)
+    trials = np.zeros((4, prompts))
+    trials[:2] = rng.integers(1, 5, (2, prompts))
+    wrote = np.array([6.0, 14.0, 0.0, 20.0])[:, None] + trials
+    wrote[2] = 18 + rng.integers(0, 30, prompts)
+    return Points(
+        replace(known.table, output_tokens=wrote, score=rng.random((4, prompts)) * 100), known.stage, trials
+    )
+
+
+def thinker(known: Points, setting: Setting, prompt: int) -> Thinker:
+    end = setting.ends[0]
+    exits = []
+    for row, thought in zip(range(2), (6, 14), strict=True):
+        opened = setting.levels[row] < ACCEPTS_NONE
+        if (row < end and opened) or row == end:
+            good = row == end or known.table.score[row, prompt] >= setting.levels[row]
+            exits.append((thought, int(known.trial_tokens[row, prompt]), bool(good)))
+    return Thinker(tuple(exits), int(known.table.output_tokens[2, prompt]))
+
+
+def test_lengths_of_a_trace_shrink_as_the_tables_do() -> None:
+    problem = with_exits(MEDIAN)
+    assert problem.points is not None
+    setting = Setting((0.0, *(ACCEPTS_NONE,) * 3), (2, 3))
+    found = under(problem, setting)
+    assert found.points is None
+    assert set(found.workload.output_tokens[0].tolist()) == {240}
+    assert (found.workload.output_tokens[1] == problem.workload.output_tokens[1]).all()

@@ -1,0 +1,164 @@
+"""The fleet of the simulated days does what a real one does: loads, drains, holds GPUs until it has stopped."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cascadia.controller.move.backend import StepFailed, move
+from cascadia.controller.move.state import Kind, Routing, reached
+from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop
+from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.plan import JudgePlan, ReplicaGroup
+from cascadia.files.plan_file import write_plan
+from cascadia.reproduce.adapt.days import Day, Regime, made_table
+from cascadia.reproduce.adapt.fleet import LOG_S, SimulatedFleet
+from cascadia.reproduce.adapt.ways import Evaluations
+from cascadia.testing.plans import plan, stage
+from cascadia_traces.trace import Trace
+
+GPUS = 5
+MODELS = ("Qwen/Qwen2.5-0.5B-Instruct", "Qwen/Qwen2.5-1.5B-Instruct", "meta-llama/Llama-3.1-8B-Instruct")
+ONE = ReplicaGroup("h100-sxm", 1, 1, 1, 1.0)
+JUDGE = JudgePlan(
+    "llm", "self-hosted", MODELS[1], engine="vllm", quantization=None, max_model_len=4096, replicas=(ONE,)
+)
+LOAD_S = 50.0
+
+
+def day(seconds: float = 600.0, rate_rps: float = 2.0) -> Day:
+    """A request every half second."""
+    n = int(seconds * rate_rps)
+    trace = Trace(np.arange(n) / rate_rps, np.full(n, 200), np.full(n, 100))
+    return Day(
+        "even",
+        trace,
+        107 * np.arange(n) % 20_000,
+        table=made_table(),
+        regimes=(Regime(0.0, "all"),),
+        quality_min=50.0,
+        slo_s=60.0,
+    )
+
+
+def written(folder: Path, counts: Sequence[int]) -> Path:
+    """A plan with so many replicas of each stage, and a judge, of one GPU each."""
+    cluster = Cluster((Pool("h100-sxm", "h100-sxm", 1, GPUS, 3.0),))
+    stages = [
+        stage(name, *([replace(ONE, count=count)] if count else []), model=model)
+        for name, model, count in zip(("small", "medium", "large"), MODELS, counts, strict=True)
+    ]
+    folder.mkdir(exist_ok=True)
+    write_plan(plan(stages, cluster, JUDGE), folder / "plan.json")
+    return folder / "plan.json"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> SimulatedFleet:
+    return SimulatedFleet(day(), written(tmp_path / "first", (1, 0, 1)), GPUS, lambda _bytes: LOAD_S)
+
+
+def take(fleet: SimulatedFleet, *steps: Step) -> None:
+    async def main() -> None:
+        for step in steps:
+            await fleet.take(step)
+
+    asyncio.run(main())
+
+
+SMALL = Kind("small", "h100-sxm", 1, "TP1 PP1")
+
+
+def test_a_replica_is_ready_when_it_has_loaded_and_the_day_goes_on_meanwhile(fleet: SimulatedFleet) -> None:
+    fleet.run_until(100.0)
+    take(fleet, Start("new", SMALL))
+    assert fleet.now_s == 100.0
+    assert fleet.used == 4
+    take(fleet, AwaitReady("new"))
+    assert fleet.now_s == 100.0 + LOAD_S
+    answers = fleet.cascade.answers(0, 250)
+    assert (answers.finish_ps[:200] > 0).all()
+
+
+def test_a_replica_holds_its_gpus_until_it_has_answered_all(fleet: SimulatedFleet) -> None:
+    fleet.run_until(100.0)
+    take(fleet, Start("new", SMALL), AwaitReady("new"))
+    (old,) = (
+        name for name, running in fleet._running.items() if name != "new" and running.replica.kind == SMALL
+    )
+    take(fleet, Drain(old))
+    assert fleet.used == 4
+    begun = fleet.day.part(0.0, fleet.now_s).stop
+    take(fleet, Stop(old))
+    assert fleet.used == 3
+    assert (fleet.cascade.answers(0, begun - 2).finish_ps > 0).all()
+
+
+def test_gpus_that_are_not_there_are_refused(fleet: SimulatedFleet) -> None:
+    take(fleet, Start("a", SMALL), Start("b", SMALL))
+    with pytest.raises(StepFailed, match="5 of 5 GPUs are taken"):
+        take(fleet, Start("c", SMALL))
+
+
+def test_the_bill_is_of_the_gpus_that_were_held(fleet: SimulatedFleet) -> None:
+    fleet.run_until(100.0)
+    take(fleet, Start("new", SMALL), AwaitReady("new"))
+    fleet.settle()
+    assert fleet.gpu_s == 3 * (100.0 + LOAD_S) + LOAD_S
+
+
+def test_a_controllers_move_ends_in_what_was_wanted(tmp_path: Path, fleet: SimulatedFleet) -> None:
+    desired = fleet.desired(written(tmp_path / "second", (2, 1, 1)), {})
+
+    async def main() -> bool:
+        await move(fleet, desired, need_rps={}, at_once=1)
+        return reached(await fleet.observe(), desired)
+
+    fleet.run_until(60.0)
+    assert asyncio.run(main())
+    assert fleet.now_s >= 60.0 + 2 * LOAD_S
+
+
+def test_the_log_tells_who_came_at_once_and_of_answers_when_their_file_has_ended(
+    fleet: SimulatedFleet,
+) -> None:
+    fleet.run_until(100.0)
+    log = fleet.log()
+    ended_s = 100.0 // LOG_S * LOG_S
+    assert log.came_s is not None
+    assert log.came_s[-1] == ended_s - 0.5
+    assert log.e2e_s is not None
+    assert 0 < len(log) < len(log.came_s)
+    assert (log.arrival_s + log.e2e_s <= ended_s).all()
+    assert set(log.scores) == {"small"}
+
+
+def test_a_log_that_was_not_looked_at_for_long_is_kept_for_as_long(fleet: SimulatedFleet) -> None:
+    fleet.run_until(60.0)
+    fleet.log(kept_s=30.0)
+    fleet.run_until(300.0)
+    assert fleet.log(kept_s=30.0).arrivals_s[0] == 30.0
+    assert fleet.log(kept_s=30.0).arrivals_s[0] == 270.0
+
+
+def test_a_new_threshold_is_for_those_who_come_from_then_on(fleet: SimulatedFleet) -> None:
+    fleet.run_until(100.0)
+    before = fleet.day.part(0.0, 100.0).stop
+    take(fleet, Route(Routing(("large",))))
+    fleet.run_until(300.0)
+    answers = fleet.cascade.answers(0, before + 200)
+    assert 0 in answers.by[:before]
+    assert set(answers.by[before : before + 200].tolist()) == {2}
+
+
+def test_after_an_alarm_half_of_the_requests_are_looked_at_again(fleet: SimulatedFleet) -> None:
+    looks = Evaluations(fleet.day, fleet)
+    fleet.run_until(100.0)
+    assert looks.count(0.0) == 10
+    looks.ask()
+    fleet.run_until(200.0)
+    assert looks.count(100.0) == 100
+    assert looks.count(0.0) == 110

@@ -1,0 +1,215 @@
+"""Budgets of keys in dollars: charged by stage, held over processes and restarts, forgotten with the month."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.router.access.keys import KeyLimits, Keyring
+from cascadia.router.access.keys_file import add_key, read_keys
+from cascadia.router.access.redis_store import RedisStore
+from cascadia.router.access.setup import check_budgets
+from cascadia.router.access.spend import Book, Spending, month_of
+from cascadia.router.access.spend_books import FileBook, RedisBook, added, read_sums
+from cascadia.router.settings.model import AdminSettings, KeySettings, RouterSettings
+from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
+from tests.unit.router.access.test_keys import NOW, made
+from tests.unit.router.redis_servers import fake_redis, nobody
+
+NOVEMBER = 1_795_300_000.0
+"""Unix time in November 2026."""
+DECEMBER = month_of(NOVEMBER)[1]
+
+
+def priced(*engines: FakeEngine, keys: KeySettings, thresholds: tuple[float, ...] = ()) -> RouterSettings:
+    """Stages of $1,000 a million tokens read and $2,000 a million written: a tenth of a cent and two."""
+    of = tuple(replace(stage, price=(1000.0, 2000.0)) for stage in stages(*engines, thresholds=thresholds))
+    return RouterSettings(of, None, health=QUICK, keys=keys)
+
+
+def test_a_month_is_a_calendar_month_of_utc() -> None:
+    assert month_of(NOVEMBER)[0] == "2026-11"
+    assert month_of(DECEMBER - 0.001)[0] == "2026-11"
+    assert month_of(DECEMBER) == ("2026-12", month_of(DECEMBER + 1.0)[1])
+    assert month_of(month_of(DECEMBER)[1])[0] == "2027-01"
+
+
+def test_what_was_spent_is_forgotten_with_the_month() -> None:
+    now = [NOVEMBER]
+    spending = Spending(wall=lambda: now[0])
+    spending.charge("a", "small", 1.5)
+    spending.charge("a", "large", 2.0)
+    assert spending.of("a") == {"small": 1.5, "large": 2.0}
+    assert spending.total_usd("b") == 0.0
+    now[0] = DECEMBER
+    assert spending.month == "2026-12"
+    assert spending.total_usd("a") == 0.0
+
+
+async def shared(one: Book, other: Book, month: str = "2026-11") -> None:
+    """Two processes: each learns what the other has charged, however often it is told."""
+    assert await one.exchange(month, {"k": {"small": 1.0}}) == {}
+    assert await one.exchange(month, {"k": {"small": 1.25}}) == {}
+    for _ in range(2):
+        assert await other.exchange(month, {"k": {"large": 4.0}}) == {"k": {"small": 1.25}}
+    assert await one.exchange(month, {"k": {"small": 1.5}}) == {"k": {"large": 4.0}}
+
+
+def test_processes_share_files_and_the_next_goes_on_with_them(tmp_path: Path) -> None:
+    async def main() -> None:
+        one, other = FileBook(tmp_path / "spend"), FileBook(tmp_path / "spend")
+        await shared(one, other)
+        await one.close()
+        again = FileBook(tmp_path / "spend")
+        assert await again.exchange("2026-11", {}) == {"k": {"small": 1.5, "large": 4.0}}
+        assert await again.exchange("2026-11", {"k": {"small": 0.5}}) == {"k": {"small": 1.5, "large": 4.0}}
+        await again.close()
+        assert await other.exchange("2026-11", {"k": {"large": 4.0}}) == {"k": {"small": 2.0}}
+        assert await other.exchange("2026-12", {}) == {}
+        await other.close()
+
+    asyncio.run(main())
+
+
+def test_routers_share_a_redis_and_what_is_gone_stays() -> None:
+    async def main(url: str) -> None:
+        one, other = (RedisBook(RedisStore(url, 10.0)) for _ in range(2))
+        await shared(one, other)
+        await one.close()
+        assert await other.exchange("2026-11", {"k": {"large": 4.0}}) == {"k": {"small": 1.5}}
+        assert await other.exchange("2026-12", {}) == {}
+        await other.close()
+
+    with fake_redis() as url:
+        asyncio.run(main(url))
+
+
+def test_a_book_that_cannot_be_had_is_counted_and_what_is_known_holds(tmp_path: Path) -> None:
+    async def main(book: Book) -> list[str]:
+        failures: list[str] = []
+        spending = Spending(failures.append, wall=lambda: NOVEMBER)
+        spending.charge("k", "small", 3.0)
+        await spending.start(book)
+        await spending.stop()
+        assert spending.total_usd("k") == 3.0
+        return failures
+
+    with nobody() as url:
+        assert set(asyncio.run(main(RedisBook(RedisStore(url, 10.0))))) == {"connection"}
+    (tmp_path / "file").write_text("in the way")
+    assert set(asyncio.run(main(FileBook(tmp_path / "file" / "spend")))) == {"file"}
+
+
+def test_a_file_that_is_no_book_is_not_taken_for_nothing_spent(tmp_path: Path) -> None:
+    (tmp_path / "spend-0.json").write_text("{}")
+    with pytest.raises(OSError, match="is no book of spend"):
+        read_sums(tmp_path / "spend-0.json", "2026-11")
+
+
+def test_sums_are_added_without_changing_either() -> None:
+    one = {"a": {"small": 1.0}}
+    assert added(one, {"a": {"small": 2.0}, "b": {"large": 3.0}}) == {
+        "a": {"small": 3.0},
+        "b": {"large": 3.0},
+    }
+    assert one == {"a": {"small": 1.0}}
+
+
+def test_a_budget_refuses_as_openai_does_and_outlives_the_router(tmp_path: Path) -> None:
+    """10 tokens read and 3 written at each of two stages: 2 × ($0.010 + $0.006) a request."""
+
+    async def main() -> None:
+        key, header = made(limits=KeyLimits(usd_per_month=0.05))
+        operator, its_header = made("operator", scopes=("admin", "metrics"))
+        keys = KeySettings(tmp_path / "keys.json")
+        small, large = FakeEngine("poor"), FakeEngine("good")
+        async with started(small, large):
+            settings = replace(priced(small, large, keys=keys, thresholds=(50.0,)), admin=AdminSettings())
+            gate, ring = ScriptedGate({"poor": 10.0}), Keyring([key, operator])
+            async with running(settings, gate, keyring=ring) as up:
+                assert [(await up.chat(headers=header)).status_code for _ in range(3)] == [
+                    200,
+                    200,
+                    429,
+                ]
+                told = (await up.client.get("/admin/spend", headers=its_header)).json()["keys"][0]
+                assert told["usd"] == pytest.approx(0.064)
+                assert told["usd_by_stage"] == pytest.approx({"small": 0.032, "large": 0.032})
+                figures = (await up.client.get("/metrics", headers=its_header)).text
+                assert 'cascadia_key_usd_total{key="team-a",stage="large"} 0.032' in figures
+                assert 'cascadia_key_refused_total{key="team-a",reason="budget"} 1.0' in figures
+            async with running(settings, gate, keyring=ring) as up:
+                asked = len(small.requests)
+                answered = await up.chat(headers=header)
+                assert answered.status_code == 429
+                assert len(small.requests) == asked
+        document = answered.json()["error"]
+        assert (document["type"], document["code"]) == ("insufficient_quota", "insufficient_quota")
+        assert "has spent its budget of $0.05" in document["message"]
+        assert answered.headers["x-should-retry"] == "false"
+
+    run(main)
+
+
+def test_routers_with_a_redis_hold_a_budget_together() -> None:
+    async def main(url: str) -> None:
+        key, header = made(limits=KeyLimits(usd_per_month=0.01))
+        keys = KeySettings(Path("keys.json"), redis_url=url, redis_timeout_s=10.0)
+        small = FakeEngine("fine")
+        async with started(small), AsyncExitStack() as stack:
+            one, other = [
+                await stack.enter_async_context(running(priced(small, keys=keys), keyring=Keyring([key])))
+                for _ in range(2)
+            ]
+            assert (await one.chat(headers=header)).status_code == 200
+            assert other.router.access is not None
+            spending = other.router.access.spending
+            await until(lambda: spending.total_usd(key.id) > 0.0)
+            assert (await other.chat(headers=header)).status_code == 429
+
+    with fake_redis() as url:
+        run(lambda: main(url))
+
+
+def test_the_sdk_does_not_ask_again(tmp_path: Path) -> None:
+    async def main() -> None:
+        key, header = made(limits=KeyLimits(usd_per_month=0.001))
+        small = FakeEngine("fine")
+        async with (
+            started(small),
+            running(priced(small, keys=KeySettings(tmp_path / "keys.json")), keyring=Keyring([key])) as up,
+        ):
+            text = header["authorization"].removeprefix("Bearer ")
+            client = openai.AsyncOpenAI(base_url=f"http://127.0.0.1:{up.port}/v1", api_key=text)
+            async with client:
+                message: Any = [{"role": "user", "content": "How many?"}]
+                await client.chat.completions.create(model="small", messages=message)
+                with pytest.raises(openai.RateLimitError) as refused:
+                    await client.chat.completions.create(model="small", messages=message)
+            assert refused.value.code == "insufficient_quota"
+            assert up.router.access is not None
+            assert up.router.access.metrics._refused.labels("team-a", "budget").value == 1.0
+
+    run(main)
+
+
+def test_a_budget_at_stages_without_a_price_is_refused_at_the_start() -> None:
+    ring = Keyring([made(limits=KeyLimits(usd_per_month=5.0))[0]])
+    engine = FakeEngine("fine")
+    bare = RouterSettings(stages(engine), None)
+    with pytest.raises(BadInput, match="the key 'team-a' has a budget, and a token of small no price"):
+        check_budgets(bare, ring)
+    check_budgets(priced(engine, keys=KeySettings(Path("keys.json"))), ring)
+    check_budgets(bare, Keyring([made()[0]]))
+
+
+def test_the_file_keeps_a_budget(tmp_path: Path) -> None:
+    key, _ = made(limits=KeyLimits(usd_per_month=12.5))
+    add_key(tmp_path / "keys.json", key, NOW)
+    assert list(read_keys(tmp_path / "keys.json")) == [key]

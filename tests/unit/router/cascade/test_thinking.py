@@ -1,0 +1,145 @@
+"""A stage that thinks answers early where a trial answer is good enough, and says where. Over real sockets."""
+
+import asyncio
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cascadia.domain.errors import BadInput
+from cascadia.router.settings.file import read_settings
+from cascadia.router.settings.model import ENDS_THINKING, ExitSettings, StageSettings
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages
+
+EXITS = (ExitSettings(4, 80.0), ExitSettings(8, 60.0))
+LONG = 12
+
+
+async def thinks(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """Writes `a a a ...`, twelve in all, then `whole`; asked to answer, it says after how many it was."""
+    last = body["messages"][-1]
+    so_far = last["content"] if last["role"] == "assistant" else ""
+    thought = so_far.count("a ")
+    if so_far.endswith(ENDS_THINKING):
+        text, wrote, finish = f"trial {thought}", 2, "stop"
+    else:
+        wrote = min(body.get("max_tokens", LONG + 1), LONG + 1 - thought)
+        done = thought + wrote > LONG
+        text, finish = "a " * (wrote - done) + "whole" * done, "stop" if done else "length"
+    usage = {"prompt_tokens": 10 + thought, "completion_tokens": wrote, "total_tokens": 10 + thought + wrote}
+    message = {"role": "assistant", "content": so_far + text if engine.text == "echoes" else text}
+    choice = {"index": 0, "message": message, "finish_reason": finish}
+    send(writer, 200, json.dumps(json.loads(completion("")) | {"choices": [choice], "usage": usage}).encode())
+
+
+def thinker(
+    engine: FakeEngine, *more: FakeEngine, exits: tuple[ExitSettings, ...] = EXITS
+) -> tuple[StageSettings, ...]:
+    small, *others = stages(engine, *more, thresholds=(50,))
+    return (replace(small, exits=exits), *others)
+
+
+@pytest.mark.parametrize("engine", ["says what is new", "echoes"])
+@pytest.mark.parametrize(
+    ("scores", "exit_", "said", "asked", "tokens"),
+    [
+        ({"trial 4": 85.0}, "small@4", "trial 4", 2, 6),
+        ({"trial 4": 79.0, "trial 8": 60.0}, "small@8", "trial 8", 4, 10),
+        ({"trial 4": 10.0, "trial 8": 10.0, "a " * LONG + "whole": 70.0}, None, "a " * LONG + "whole", 5, 13),
+    ],
+)
+def test_a_trial_that_is_good_enough_is_the_answer_and_else_it_thinks_on(
+    scores: dict[str, float], exit_: str | None, said: str, asked: int, tokens: int, engine: str
+) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(engine, answer=thinks), FakeEngine("large")
+        async with started(small, large):
+            first, second = thinker(small, large)
+            settings = (replace(first, echoes=engine == "echoes"), second)
+            async with running(settings, ScriptedGate(scores)) as up:
+                answer = await up.chat()
+        assert answer.json()["choices"][0]["message"]["content"] == said
+        assert answer.headers.get("x-cascadia-exit") == exit_
+        assert answer.headers["x-cascadia-stage"] == "small"
+        assert len(small.requests) == asked
+        assert answer.json()["usage"] == {
+            "prompt_tokens": 10,
+            "completion_tokens": tokens,
+            "total_tokens": 10 + tokens,
+        }
+        assert large.requests == []
+
+    run(main)
+
+
+def test_what_goes_on_continues_the_same_prefix() -> None:
+    """So that engines find it in their cache; trials that were not good enough count in the cascade's total."""
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 0.0, "trial 8": 90.0})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            answer = await up.chat()
+        said = [r["messages"][-1]["content"] for r in small.requests]
+        assert said[1:] == ["a " * 4 + ENDS_THINKING, "a " * 4, "a " * 8 + ENDS_THINKING]
+        assert all(r["continue_final_message"] and not r["add_generation_prompt"] for r in small.requests[1:])
+        assert [r.get("max_tokens") for r in small.requests] == [4, None, 4, None]
+        assert answer.json()["choices"][0]["message"]["reasoning_content"] == "a " * 8
+        assert answer.json()["cascadia"]["usage"]["completion_tokens"] == 4 + 2 + 4 + 2
+
+    run(main)
+
+
+@pytest.mark.parametrize("how", [{"json": {"exits": False}}, {"headers": {"x-cascadia-exits": "off"}}])
+def test_a_request_can_decline(how: dict[str, Any]) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"a " * LONG + "whole": 70.0})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            body = {"model": "cascadia", "messages": [{"role": "user", "content": "What is 2+2?"}]}
+            answer = await up.client.post(
+                "/v1/chat/completions", json=body | how.get("json", {}), headers=how.get("headers", {})
+            )
+        assert "x-cascadia-exit" not in answer.headers
+        assert len(small.requests) == 1
+        assert "exits" not in small.requests[0]
+
+    run(main)
+
+
+def test_behind_the_last_exit_nobody_thinks_on_and_the_stages_own_threshold_decides() -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 40.0})
+        exits = (ExitSettings(4, 80.0, last=True),)
+        async with started(small, large), running(thinker(small, large, exits=exits), gate) as up:
+            answer = await up.chat()
+        assert len(small.requests) == 2
+        assert answer.headers["x-cascadia-stage"] == "large"
+        assert "x-cascadia-exit" not in answer.headers
+
+    run(main)
+
+
+def test_a_refused_header_and_exits_out_of_order_are_one_line(tmp_path: Path) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        async with started(small, large), running(thinker(small, large), ScriptedGate({})) as up:
+            body = {"model": "cascadia", "messages": [{"role": "user", "content": "hi"}]}
+            answer = await up.client.post(
+                "/v1/chat/completions", json=body, headers={"x-cascadia-exits": "maybe"}
+            )
+        assert answer.status_code == 400
+        assert "on or off" in answer.json()["error"]["message"]
+
+    run(main)
+    file = tmp_path / "router.yaml"
+    file.write_text(
+        "stages:\n- name: a\n  replicas: [{url: 'http://h:1'}]\n  exits:\n"
+        "  - {thinking_tokens: 9, threshold: 1}\n  - {thinking_tokens: 4, threshold: 1}\n"
+    )
+    with pytest.raises(BadInput, match=r"exits.*not in order"):
+        read_settings(file)
