@@ -269,6 +269,7 @@ class OnePassCascade:
             ask.body,
             stage.settings.model,
             {**stage.told(ask.priority, ask.fields, ask.api, ask.tokens), **changes},
+            ask.api,
         )
         return Call(
             ask.path,

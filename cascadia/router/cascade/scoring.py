@@ -195,7 +195,7 @@ class Scoring:
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         changes |= more or {}
-        body = rewritten(ask.body, stage.settings.model, changes)
+        body = rewritten(ask.body, stage.settings.model, changes, ask.api)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
         return Call(
             ask.path,

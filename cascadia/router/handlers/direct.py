@@ -19,18 +19,18 @@ def call_of(
     exchange: Exchange, fields: Fields, stage: Stage, record: Record, *, total_s: float, prefix: int | None
 ) -> Call:
     """Call of the stage's engine, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
-    body = exchange.body
+    body, api = exchange.body, exchange.head.api
     urgency = urgency_of(exchange, fields, total_s)
     priority = urgency.priority
     tokens = prompt_tokens_of(body)
-    changes = stage.told(priority, fields, exchange.head.api, tokens)
-    if stage.settings.model != fields.model or fields.has_own or changes:
-        body = rewritten(body, stage.settings.model, changes)
+    changes = stage.told(priority, fields, api, tokens)
+    if stage.settings.model != fields.model or fields.has_own or changes or fields.misplaced(api):
+        body = rewritten(body, stage.settings.model, changes, api)
     step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
-    kept = exchange.head.api == "responses" and refers_elsewhere(fields) is not None
-    most = fields.most_output if exchange.head.api in WRITTEN else 0
+    kept = api == "responses" and refers_elsewhere(fields) is not None
+    most = fields.most_output if api in WRITTEN else 0
     return Call(
         exchange.head.path,
         body,

@@ -189,7 +189,7 @@ class Shadow:
         changes: dict[str, Any] = {"stream": False, "n": 1, "stream_options": None, **gate.wants(ask.api)}
         if not (ask.fields.max_tokens or ask.fields.max_completion_tokens):
             changes["max_tokens"] = self.settings.max_tokens
-        body = rewritten(ask.body, stage.settings.model, changes)
+        body = rewritten(ask.body, stage.settings.model, changes, ask.api)
         deadline_s = asyncio.get_running_loop().time() + stage.limits.total_s
         most = ask.fields.output_limit or self.settings.max_tokens
         tokens = prompt_tokens_of(body)
@@ -225,7 +225,7 @@ class Shadow:
 
     async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
         call = self._call(ask, stage, gate)
-        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes))
+        call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes, ask.api))
         return self._written(await stage.buffered(call, read_document)).choices[0]
 
     def _has_room(self, stage: Stage) -> bool:

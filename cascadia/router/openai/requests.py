@@ -33,6 +33,12 @@ APIS: dict[str, Api] = {
 
 OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority", "exits")
 """Of the cascade, not of OpenAI's API: no engine sees them."""
+WRITING_FIELDS = (
+    *("stream", "stream_options", "n", "max_tokens", "max_completion_tokens", "max_output_tokens"),
+    *("logprobs", "top_logprobs", "tools", "response_format"),
+    *("previous_response_id", "conversation", "background"),
+)
+"""Of answers that a model writes: what answers in one pass has none of them, and its engine sees none."""
 BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
 """Assumed where the request sets no limit."""
@@ -80,6 +86,10 @@ class Fields(Struct):
         """Tells whether a field of the cascade's own is there, be it null."""
         limits = self.max_stage is self.min_stage is self.deadline_ms is self.priority is UNSET
         return not (limits and self.score_min is self.quality_min is self.exits is UNSET)
+
+    def misplaced(self, api: Api) -> bool:
+        """Tells whether a field has a value that no endpoint of this kind knows."""
+        return api not in WRITTEN and any(getattr(self, name) not in (None, UNSET) for name in WRITING_FIELDS)
 
     @property
     def output_tokens(self) -> int:
@@ -137,8 +147,9 @@ def read_fields(body: bytes) -> Fields:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
 
 
-def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
-    """`body` with its `model` replaced, the cascade's own fields left out, and `changes` made; the rest unchanged.
+def rewritten(body: bytes, model: str, changes: Mapping[str, Any], api: Api) -> bytes:
+    """`body` with its `model` replaced, the fields that no engine of `api` knows left out (the cascade's own, and
+    another endpoint's), and `changes` made; the rest unchanged.
 
     Raises `ApiError` for a body whose members' names cannot be read, or are too many.
     """
@@ -147,7 +158,7 @@ def rewritten(body: bytes, model: str, changes: Mapping[str, Any]) -> bytes:
     except msgspec.DecodeError as error:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
     members["model"] = model
-    for name in OWN_FIELDS:
+    for name in OWN_FIELDS if api in WRITTEN else (*OWN_FIELDS, *WRITING_FIELDS):
         members.pop(name, None)
     members.update(changes)
     return _encoder.encode(members)
