@@ -64,6 +64,13 @@ class OnePassWorkload(Section):
         le=100,
         description="Without a trace: gaps between arrivals are gamma of this shape. 1 is Poisson, below 1 bursty.",
     )
+    documents: int | None = Field(
+        None,
+        ge=1,
+        le=1023,
+        description="Documents of a ranking, at most: of models that rerank, its time is that of a batch of these and "
+        "the query. Needed there.",
+    )
     requests: int = Field(
         100_000, ge=1000, le=10_000_000, description="Without a trace: how many arrivals are drawn."
     )
@@ -147,6 +154,18 @@ class PolicySpec(Section):
             told = ", ".join(sorted(str(name) for name in groups))
             raise ValueError(f"the stages are of several groups ({told}); plan one group at a time")
         return stages
+
+    @model_validator(mode="after")
+    def _one_task(self) -> "PolicySpec":
+        tasks = [stage.task for stage in self.stages]
+        if len(set(tasks)) > 1:
+            raise ValueError("some stages classify and others rerank; plan each task by a spec of its own")
+        documents = self.workload.documents
+        if tasks[0] == "rerank" and documents is None:
+            raise ValueError("does not say how long rankings are; add `documents: <number>` to workload")
+        if tasks[0] == "classify" and documents is not None:
+            raise ValueError("workload.documents says nothing to models that classify; leave it out")
+        return self
 
     @field_validator("workers")
     @classmethod
