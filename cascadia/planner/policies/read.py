@@ -51,6 +51,7 @@ def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda s
         late_max=objective.late_max,
         accuracy_min=objective.quality_min,
         late=objective.late,
+        variable=spec.batching == "variable",
     )
     return Asked(spec, kinds, wanted, _texts(spec, table), notes)
 

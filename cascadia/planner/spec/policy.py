@@ -136,6 +136,11 @@ class PolicySpec(Section):
     workers: Annotated[tuple[WorkerSpec, ...], Many] = Field(description="Kinds of workers to choose from.")
     workload: OnePassWorkload = Field(description="The requests.")
     objective: OnePassObjective = Field(description="What to optimise, and within which bounds.")
+    batching: Literal["maximal", "variable"] = Field(
+        "maximal",
+        description="Batches of a solved policy: all that is queued, or with `variable` a part of it where that is "
+        "better, which takes minutes to solve; for up to 4 workers, and where late requests are served.",
+    )
     exits: OnePassExits | None = Field(
         None,
         description="Early exits, which engines are started with; plans count the whole models' times. Default: none.",

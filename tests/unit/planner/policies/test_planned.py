@@ -72,7 +72,7 @@ def test_a_deadline_below_one_batch_is_infeasible_and_says_what_the_fastest_take
          r"stages\[0\]\.engine: is vllm.* write onnxruntime"),
         ("tiny, model: models/m-1, task: classify", "tiny, model: models/m-1, task: rerank",
          "some stages classify and others rerank; plan each task by a spec of its own"),
-        ("requests: 1000}", "requests: 1000, documents: 5}", r"workload\.documents says nothing to models that classify"),
+        ("requests: 1000}", "requests: 1000, documents: 5}", "documents says nothing to models that classify"),
         ("task: classify", "task: rerank", r"add `documents: <number>` to workload"),
         ("kind: core,", "kind: core, gpu: h1000,", r"workers\[0\]\.gpu: unknown GPU 'h1000'"),
         ("tiny, model: models/m-1, task: classify", "tiny, model: models/m-1, task: embed",
