@@ -90,7 +90,8 @@ def solve(problem: Problem, late_max: float | None = None) -> Solution:
     kernel = transitions(problem)
     choices = _choices(problem, kernel)
     return bounded(
-        lambda bonus, start: _iterate(problem, kernel, choices, bonus, start and start.action), late_max
+        lambda bonus, start: _iterate(problem, kernel, choices, bonus, start.action if start else None),
+        late_max,
     )
 
 

@@ -78,9 +78,9 @@ def _parts(problem: Problem, kernel: Transitions) -> _Parts:
     joins = np.zeros((len(problem.models), most, workers, most + 1))
     moves = np.zeros((len(problem.models), most, steps, steps))
     for m, model in enumerate(problem.models):
-        for b, lasts_s in enumerate(model.latency_s[:most]):
-            joins[m, b] = _joining(problem.arrivals.rate_rps * lasts_s, workers, most)
-            moves[m, b] = _moved(slack_s, lasts_s)
+        for size, lasts_s in enumerate(model.latency_s[:most]):
+            joins[m, size] = _joining(problem.arrivals.rate_rps * lasts_s, workers, most)
+            moves[m, size] = _moved(slack_s, lasts_s)
     return _Parts(stays, joins, moves)
 
 
@@ -102,7 +102,8 @@ def _moved(slack_s: Floats, lasts_s: float) -> Floats:
     edges = np.append(slack_s[1:], np.inf)
     floor = np.append(-np.inf, slack_s[1:])
     inside = np.minimum(above[:, None], edges) - np.maximum(below[:, None], floor)
-    return np.maximum(inside, 0.0) / (above - below)[:, None]
+    moved: Floats = np.maximum(inside, 0.0) / (above - below)[:, None]
+    return moved
 
 
 def _choices(problem: Problem, kernel: Transitions) -> tuple[Bools, Ints]:

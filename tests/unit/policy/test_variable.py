@@ -3,7 +3,9 @@
 import numpy as np
 import pytest
 
+from cascadia.planner.policies.choose import Wanted, _rivals
 from cascadia.planner.policies.played import Outcome, play
+from cascadia.planner.policies.tables import group
 from cascadia.policy import variable
 from cascadia.policy.arrivals import Poisson
 from cascadia.policy.problem import ModelProfile, Problem, problem
@@ -61,3 +63,14 @@ def test_batches_of_one_have_a_queue_all_the_same() -> None:
     found = played(solution, 40.0)
     assert found.late <= 0.01
     assert 66.0 < found.accuracy < 80.0
+
+
+def test_a_ladder_of_them_is_one_more_rival_on_few_workers_where_it_is_asked_for() -> None:
+    models = (ModelProfile("a", 60.0, (0.02,)), ModelProfile("b", 80.0, (0.03,)))
+    arrival_s = poisson_arrivals(20.0, 400)
+    for asked, workers in ((True, 1), (False, 1), (True, 5)):
+        wanted = Wanted(arrival_s, slo_s=0.1, late_max=0.05, accuracy_min=None, variable=asked)
+        made = group("g", models, slo_s=0.1, workers=workers)
+        kinds = [policies.kind for policies in _rivals(made, wanted)]
+        assert ("mdp-variable" in kinds) == (asked and workers == 1)
+        assert "in-flight" in kinds
