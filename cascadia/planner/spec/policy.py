@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cascadia.planner.spec.model import Many
-from cascadia.planner.spec.models import Section, Text, Usd
-from cascadia.planner.spec.objective import share
+from cascadia.planner.spec.models import ExitPromiseSpec, Section, Text, Usd, share
 
 NO_CASCADE_OF_EMBEDDINGS = (
     "embeddings of two models cannot be compared, so they do not cascade; write task: classify or rerank, and serve an "
@@ -108,23 +107,6 @@ class OnePassObjective(Section):
         return self
 
 
-class OnePassExits(Section):
-    """Exits of the models, at the ramps that `cascadia exits train` has put beside each."""
-
-    risk: float = Field(
-        0.01, gt=0, lt=1, description="Share of answers that may differ from the whole model's, e.g. `1%`."
-    )
-    confidence: float = Field(0.9, gt=0, lt=1, description="Probability with which that is kept.")
-    shadow: float = Field(
-        0.1, ge=0, le=1, description="Share of the inputs that run to the end, as evidence, e.g. `10%`."
-    )
-
-    @field_validator("risk", "shadow", mode="before")
-    @classmethod
-    def _share(cls, value: object) -> object:
-        return share(value) if isinstance(value, str) else value
-
-
 class PolicySpec(Section):
     """Spec of a group of models that answer in one pass: models, workers, traffic and objective."""
 
@@ -141,7 +123,7 @@ class PolicySpec(Section):
         description="Batches of a solved policy: all that is queued, or with `variable` a part of it where that is "
         "better, which takes minutes to solve; for up to 4 workers, and where late requests are served.",
     )
-    exits: OnePassExits | None = Field(
+    exits: ExitPromiseSpec | None = Field(
         None,
         description="Early exits, which engines are started with; plans count the whole models' times. Default: none.",
     )
