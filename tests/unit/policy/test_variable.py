@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cascadia.planner.policies.choose import Wanted, _rivals
+from cascadia.planner.policies import choose
 from cascadia.planner.policies.played import Outcome, play
 from cascadia.planner.policies.tables import group
 from cascadia.policy import variable
@@ -65,12 +65,22 @@ def test_batches_of_one_have_a_queue_all_the_same() -> None:
     assert 66.0 < found.accuracy < 80.0
 
 
-def test_a_ladder_of_them_is_one_more_rival_on_few_workers_where_it_is_asked_for() -> None:
+def test_a_ladder_of_them_is_a_rival_on_few_workers_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     models = (ModelProfile("a", 60.0, (0.02,)), ModelProfile("b", 80.0, (0.03,)))
+    solved: list[tuple[str, bool]] = []
+
+    def ladder(*_: object, kind: str, variable: bool, **__: object) -> None:
+        solved.append((kind, variable))
+
+    monkeypatch.setattr(choose, "mdp_ladder", ladder)
     arrival_s = poisson_arrivals(20.0, 400)
     for asked, workers in ((True, 1), (False, 1), (True, 5)):
-        wanted = Wanted(arrival_s, slo_s=0.1, late_max=0.05, accuracy_min=None, variable=asked)
-        made = group("g", models, slo_s=0.1, workers=workers)
-        kinds = [policies.kind for policies in _rivals(made, wanted)]
-        assert ("mdp-variable" in kinds) == (asked and workers == 1)
-        assert "in-flight" in kinds
+        wanted = choose.Wanted(arrival_s, slo_s=0.1, late_max=0.05, accuracy_min=None, variable=asked)
+        solved.clear()
+        list(choose._rivals(group("g", models, slo_s=0.1, workers=workers), wanted))
+        assert [kind for kind, variable in solved if variable] == (
+            ["mdp-variable"] if asked and workers == 1 else []
+        )
+        assert len(solved) == 2 + (asked and workers == 1)
