@@ -37,6 +37,7 @@ from cascadia.router.settings.model import (
 from cascadia.testing.engines import FakeEngine, started
 
 __all__ = [
+    "PATIENT",
     "QUICK",
     "FakeEngine",
     "Running",
@@ -49,7 +50,9 @@ __all__ = [
     "until",
 ]
 
-QUICK = Health(interval_s=0.05, again_s=0.02, timeout_s=10.0, failures=2, startup_s=60.0)
+QUICK = Health(interval_s=0.05, again_s=0.02, timeout_s=60.0, failures=2, startup_s=60.0)
+PATIENT = Limits(connect_s=60.0, head_s=60.0, body_s=60.0)
+"""What must come in time comes in time, however busy the machine is; a test of a limit sets its own."""
 
 
 @dataclass
@@ -119,7 +122,7 @@ def _made(
     """A router that is not started, and the list to which it writes its log."""
     if not isinstance(settings, RouterSettings):
         settings = RouterSettings(settings, judge, health=QUICK)
-    settings = replace(settings, limits=replace(Limits(), **limits))
+    settings = replace(settings, limits=replace(PATIENT, **limits))
     lines: list[dict[str, Any]] = []
 
     def write(content: bytes) -> None:
@@ -151,7 +154,7 @@ async def running(
     server = Server(router)
     await router.start()
     task = asyncio.create_task(server.serve(sockets=[listening]))
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
         try:
             enough = all if all_ready else any
             await until(
@@ -187,7 +190,7 @@ async def on_uvicorn(
     web = uvicorn.Server(config)
     web.install_signal_handlers = lambda: None  # type: ignore[attr-defined]
     task = asyncio.create_task(web._serve(sockets=[listening]))
-    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=60, trust_env=False) as client:
         try:
             enough = all if all_ready else any
             await until(
@@ -209,7 +212,7 @@ def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
     uvloop.run(main())
 
 
-async def until(what: Callable[[], bool], seconds: float = 15.0) -> None:
+async def until(what: Callable[[], bool], seconds: float = 60.0) -> None:
     """Lets others run until `what` holds."""
     async with asyncio.timeout(seconds):
         while not what():

@@ -86,6 +86,48 @@ def test_a_test_that_hangs_is_ended_with_its_stack(tmp_path: Path) -> None:
     assert "Timeout" in ended.stderr
 
 
+SHORTEST_S = 60
+WAITS = frozenset({"wait_for", "join", "wait", "until", "timeout"})
+MEANT = {
+    "tests/unit/demo/test_children.py": "a wait that is to run out",
+    "tests/unit/judge_service/test_beside.py": "a wait that is to run out",
+    "tests/unit/router/test_openai_client.py": "the client's own limit, which is to run out",
+}
+
+
+def short(tree: ast.AST) -> Iterator[int]:
+    """Lines with a limit, of a wait or a client, that a busy machine may pass though nothing is wrong."""
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        waits = ast.unparse(node.func).rpartition(".")[2] in WAITS
+        limits = [keyword.value for keyword in node.keywords if keyword.arg in ("timeout", "within_s")]
+        for limit in [*limits, *(node.args if waits else [])]:
+            if (
+                isinstance(limit, ast.Constant)
+                and isinstance(limit.value, int | float)
+                and limit.value < SHORTEST_S
+            ):
+                yield node.lineno
+
+
+def test_no_unit_test_gives_a_busy_machine_too_little_time() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in sorted((ROOT / "tests" / "unit").rglob("*.py"))
+        if str(path.relative_to(ROOT)) not in {*MEANT, "tests/unit/test_waits.py"}
+        for line in short(ast.parse(path.read_text()))
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line", ["asyncio.timeout(5)", "asyncio.wait_for(its, 10.0)", "Client(timeout=20)", "event.wait(1)"]
+)
+def test_a_short_limit_is_found(line: str) -> None:
+    assert list(short(ast.parse(line))) == [1]
+
+
 LONG_S = 0.1
 WATCHED = {
     "tests/unit/router/server/test_asleep.py": "what is watched is a process that the system has stopped"

@@ -34,12 +34,12 @@ def _texts(_: bytes, fields: Fields) -> list[bytes]:
 
 def _request(body: bytes, _: Fields) -> list[bytes]:
     # Read here, so that one that cannot be read is told at once.
-    return [rewritten(body, "", {})]
+    return [rewritten(body, "", {}, "rerank")]
 
 
 def _ranking(model: str, members: Sequence[bytes]) -> bytes:
     (body,) = members
-    return rewritten(body, model, {})
+    return rewritten(body, model, {}, "rerank")
 
 
 def _ranked(content_type: bytes, content: bytes, count: int) -> Parts:

@@ -40,7 +40,7 @@ def alive(pid: int) -> bool:
         return False
 
 
-async def until(true: Callable[[], bool], within_s: float = 30.0) -> None:
+async def until(true: Callable[[], bool], within_s: float = 60.0) -> None:
     async with asyncio.timeout(within_s):
         while not true():
             await asyncio.sleep(0.01)
@@ -171,7 +171,7 @@ def test_one_that_sets_no_handler_ends_at_sigterm(tmp_path: Path) -> None:
 
     async def scenario(process: LocalProcess) -> None:
         await until(lambda: process.state == "ready")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await process.stop(600.0)
 
     run(scenario, tmp_path, plain)

@@ -21,7 +21,7 @@ class Health(http.server.BaseHTTPRequestHandler):
 http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Health).serve_forever()
 """
 STUBBORN = "import signal, sys; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SERVES
-LIMIT_S = 20.0
+LIMIT_S = 60.0
 
 
 def serving(port: int, program: str = SERVES) -> list[str]:

@@ -47,7 +47,7 @@ def test_a_pass_waits_for_the_verdict_before_it(tmp_path: Path) -> None:
             httpx.AsyncClient(transport=transport, base_url="http://engine") as client,
         ):
             judged = asyncio.create_task(client.post("/v1/score", json={"question": "q", "answer": "a"}))
-            await asyncio.sleep(0.05)
+            assert await asyncio.to_thread(judge.began.wait, 60)
             classified = asyncio.create_task(client.post("/v1/classify", json={"input": "w1"}))
             _, waits = await asyncio.wait({classified}, timeout=0.1)
             assert waits == {classified}

@@ -23,6 +23,7 @@ class CountingJudge:
     """Scores an answer by its length. Waits for `free` before it judges; keeps what it was given together."""
 
     free: threading.Event = field(default_factory=threading.Event)
+    began: threading.Event = field(default_factory=threading.Event)
     batches: list[list[Case]] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=lambda: {"rows": 3})
     wants_certainty: bool = True
@@ -32,7 +33,8 @@ class CountingJudge:
             raise BadVerdict("judge", "cannot judge without an answer", "train it on rows without them")
 
     def scores(self, cases: Sequence[Case]) -> list[Verdict]:
-        assert self.free.wait(20)
+        self.began.set()
+        assert self.free.wait(60)
         self.batches.append(list(cases))
         if any(case.answer == "boom" for case in cases):
             raise MemoryError("no room")

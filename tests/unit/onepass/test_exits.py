@@ -63,7 +63,7 @@ async def asked(runner: Runner, *requests: tuple[Any, dict[str, str]]) -> tuple[
 
 async def counted(runner: Runner, inputs: int) -> None:
     """Returns when passes of so many inputs have ended: an answer is given before its pass has."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while runner.exits is not None and sum(runner.exits.state.taken) < inputs:
             await asyncio.sleep(0.001)
 

@@ -110,7 +110,7 @@ def test_a_judge_is_served_until_sigterm(judge: Path, encoder: Path) -> None:
         assert process.stdout is not None
         said = process.stdout.readline()
         (url,) = re.findall(r"http://\S+?(?=/v1)", said)
-        with httpx.Client(base_url=url, timeout=20, trust_env=False) as client:
+        with httpx.Client(base_url=url, timeout=60, trust_env=False) as client:
             good = client.post(
                 "/v1/score", json={"question": "what is two ?", "answer": "the no two and cat cat"}
             ).json()
@@ -121,7 +121,7 @@ def test_a_judge_is_served_until_sigterm(judge: Path, encoder: Path) -> None:
         assert bad["score"] < good["score"]
         assert 0 <= before["score"] <= 100
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
     finally:
         process.kill()
         process.communicate(timeout=60)

@@ -72,7 +72,7 @@ def test_one_and_two_become_two_and_one_under_load_without_a_failed_request(tmp_
             statuses: list[int] = []
             steps: list[Step] = []
             stop = asyncio.Event()
-            async with httpx.AsyncClient(base_url=url_of(first), timeout=30, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=url_of(first), timeout=60, trust_env=False) as client:
                 loads = [asyncio.create_task(load(client, statuses, stop)) for _ in range(4)]
                 await until(lambda: len(statuses) > 20)
                 await move(there, second.desired(), note=steps.append)
@@ -121,7 +121,7 @@ def test_a_judge_changes_under_load_in_one_step(before: str, tmp_path: Path) -> 
                     )
 
             steps: list[Step] = []
-            async with httpx.AsyncClient(base_url=url_of(first), timeout=30, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=url_of(first), timeout=60, trust_env=False) as client:
                 loads = [asyncio.create_task(load(client)) for _ in range(4)]
                 await until(lambda: len(answers) > 20)
                 await move(there, second.desired(), note=steps.append)
@@ -165,7 +165,7 @@ def test_what_a_draining_replica_has_in_hand_is_finished_before_it_stops(tmp_pat
         async with running(tmp_path) as fleet:
             there = backend(tmp_path, first, second)
             await move(there, first.desired(), at_once=3)
-            async with httpx.AsyncClient(base_url=url_of(first), timeout=30, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=url_of(first), timeout=60, trust_env=False) as client:
                 body = {"model": "small", **ASK, "gate": str(gate)}
                 asked = [
                     asyncio.create_task(client.post("/v1/chat/completions", json=body)) for _ in range(8)
@@ -268,7 +268,7 @@ def test_a_stage_that_has_lost_its_only_replica_for_good_hinders_no_move(tmp_pat
             addresses = {member.process.url for member in fleet.members.values()}
             assert len(addresses) == 3
             assert lost.url not in addresses
-            async with httpx.AsyncClient(base_url=url_of(first), timeout=30, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=url_of(first), timeout=60, trust_env=False) as client:
                 for model in ("small", "large"):
                     answer = await client.post("/v1/chat/completions", json={"model": model, **ASK})
                     assert answer.status_code == 200
@@ -348,10 +348,10 @@ def test_all_begin_to_load_at_once_and_the_router_serves_with_one_of_each_stage(
         (tmp_path / "small-0-may-go").touch()
         await until(lambda: "await small-1" in steps)
         assert await states() == {"large-0": "ready", "small-0": "ready", "small-1": "starting"}
-        async with httpx.AsyncClient(base_url=url_of(plan), timeout=30, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=url_of(plan), timeout=60, trust_env=False) as client:
             assert (await client.post("/v1/chat/completions", json={"model": "small", **ASK})).is_success
         (tmp_path / "small-1-may-go").touch()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while set((await states()).values()) != {"ready"}:
                 await asyncio.sleep(0.01)
         await ask(tmp_path, "down")

@@ -186,7 +186,7 @@ def test_an_engine_that_never_answers_has_failed_when_every_attempt_has_timed_ou
     release = threading.Event()
 
     def stuck(body: Body) -> Says:
-        release.wait(30)
+        release.wait(60)
         return right(body)
 
     with serving(stuck) as stage:

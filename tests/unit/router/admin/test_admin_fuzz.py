@@ -45,7 +45,7 @@ def admin() -> Iterator[httpx.Client]:
 
     thread = threading.Thread(target=lambda: uvloop.run(serve()))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     base, header = found[0]
     with httpx.Client(base_url=f"{base}/admin/", headers=header, trust_env=False) as client:
         yield client

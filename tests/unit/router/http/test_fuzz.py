@@ -65,7 +65,7 @@ def address() -> Iterator[str]:
 
     thread = threading.Thread(target=lambda: uvloop.run(serve()))
     thread.start()
-    assert ready.wait(30)
+    assert ready.wait(60)
     yield found[0]
     ended.set()
     thread.join(timeout=60)

@@ -63,7 +63,7 @@ def test_a_router_starts_while_replicas_are_down_and_takes_them_in_when_they_com
                 assert (await up.client.get("/ready")).status_code == 200
                 await late.start()
                 await until(lambda: up.router.stages[0].replicas[1].state == "ready")
-                async with asyncio.timeout(15):
+                async with asyncio.timeout(60):
                     while not late.requests:
                         assert (await up.chat("small")).status_code == 200
         assert states == ["ready", "starting"]

@@ -27,7 +27,7 @@ async def said(up: Running, request: bytes, *, half: bool = False) -> bytes:
     if half:
         writer.write_eof()
     try:
-        return await asyncio.wait_for(reader.read(), 10.0)
+        return await asyncio.wait_for(reader.read(), 60.0)
     finally:
         writer.close()
 
@@ -82,7 +82,7 @@ def test_a_client_that_is_gone_has_its_engine_stopped(stream: bool) -> None:
             await engine.arrived.wait()
             await asyncio.sleep(0.05)
             writer.close()
-            await asyncio.wait_for(engine.left.wait(), 5.0)
+            await asyncio.wait_for(engine.left.wait(), 60.0)
 
     run(main)
 
@@ -155,7 +155,7 @@ def test_where_a_stage_is_busy_a_request_waits_or_goes_to_a_larger_one_with_room
     rule: Any, stage: str
 ) -> None:
     async def busy(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        await asyncio.wait_for(go.wait(), 30.0)
+        await asyncio.wait_for(go.wait(), 60.0)
         send(writer, 200, completion("small"))
 
     go = asyncio.Event()

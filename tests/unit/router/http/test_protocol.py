@@ -37,7 +37,7 @@ class Client:
 
     async def answer(self) -> tuple[int, dict[str, str], bytes]:
         """Status, headers, body."""
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             head = (await self.reader.readuntil(b"\r\n\r\n")).decode("latin-1")
             first, *lines = head.strip().split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
@@ -57,7 +57,7 @@ class Client:
         return body
 
     async def ended(self) -> bool:
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(60):
             return not await self.reader.read(1)
 
     def close(self) -> None:

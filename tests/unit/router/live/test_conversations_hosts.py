@@ -34,7 +34,7 @@ async def hosts(count: int, url: str, *, listening: bool = True) -> AsyncIterato
         for up in ups:
             assert up.router.news.channel is not None
             if listening:
-                await asyncio.wait_for(up.router.news.channel.listening.wait(), 10)
+                await asyncio.wait_for(up.router.news.channel.listening.wait(), 60)
         yield ups
 
 
@@ -64,7 +64,7 @@ def test_what_passes_through_redis_is_a_hash_and_a_stages_name() -> None:
             await tries(up, "a secret")
             message = None
             while message is None or message["type"] != "message":
-                message = await asyncio.to_thread(channel.get_message, timeout=5)
+                message = await asyncio.to_thread(channel.get_message, timeout=60)
             assert b"secret" not in message["data"]
             assert message["data"].endswith(b':"large"}')
             channel.close()

@@ -17,15 +17,13 @@ from cascadia.domain.errors import BadInput
 from cascadia.router.access.keys_file import add_key, revoke_key
 from cascadia.router.live.reload import Reloader, signature
 from cascadia.router.settings.model import (
-    Health,
     KeySettings,
-    Limits,
     ReplicaSettings,
     RouterSettings,
     StageSettings,
 )
 from cascadia.testing.engines import FakeEngine, completion, send, started, stream
-from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
+from cascadia.testing.routers import PATIENT, QUICK, Running, ScriptedGate, run, running, stages, until
 from tests.unit.router.access.test_keys import made
 
 
@@ -179,7 +177,7 @@ def test_verdicts_are_kept_where_the_judge_is_the_same() -> None:
 
             async with running(pair(small, large), judge=None) as up:
                 limits = up.router.settings.limits
-                for settings in (asked(judge), asked(judge), asked(moved, timeout_s=5.0)):
+                for settings in (asked(judge), asked(judge), asked(moved, timeout_s=60.0)):
                     up.router.swap(replace(pair(small, large, limits=limits), judge=settings))
                     await until(lambda: all(r.state == "ready" for _, r in up.router.active_plan.replicas))
                     assert (await up.chat()).status_code == 200
@@ -201,8 +199,8 @@ def test_a_hundred_swaps_under_load_fail_no_request() -> None:
 
             def settings(i: int) -> RouterSettings:
                 chosen = [engines[i % 3], engines[(i + 1) % 3]] if i % 4 else engines[:1]
-                health = QUICK if i % 5 else Health(interval_s=0.04, again_s=0.02, failures=2)
-                limits = Limits(max_tries=4)
+                health = QUICK if i % 5 else replace(QUICK, interval_s=0.04)
+                limits = replace(PATIENT, max_tries=4)
                 return (
                     pair(chosen, large, threshold=50.0 + i % 2, limits=limits)
                     if i % 7
@@ -253,9 +251,7 @@ def reloading(path: Path) -> Callable[[Any], None]:
     from cascadia.router.settings.file import read_settings
 
     def prepare(router: Any) -> None:
-        router.reloader = Reloader(
-            router, lambda: replace(read_settings(path), health=QUICK, limits=Limits())
-        )
+        router.reloader = Reloader(router, lambda: replace(read_settings(path), health=QUICK, limits=PATIENT))
 
     return prepare
 
@@ -395,7 +391,7 @@ def test_the_process_reads_again_on_sighup_and_ends_on_sigterm(tmp_path: Path) -
             assert process.stdout is not None
             assert process.stderr is not None
             document = json.loads(await process.stdout.readuntil(b"}\n"))
-            async with httpx.AsyncClient(base_url=document["url"], timeout=20, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=document["url"], timeout=60, trust_env=False) as client:
                 before = (await client.get("/ready")).json()["plan"]
                 yaml(tmp_path, engine.url, 60)
                 process.send_signal(signal.SIGHUP)

@@ -211,7 +211,7 @@ def test_a_file_is_ended_by_its_rows_and_sorted(tmp_path: Path) -> None:
     told = Told()
     writer = Writer(QUALITY, SampleSettings(tmp_path, rows=4), told.write, told.lose)
     writer.take([quality_row(number) for number in range(4)])
-    assert told.came.wait(20)
+    assert told.came.wait(60)
     assert told.written == [(QUALITY, 4)]
     assert [row["prompt_id"] for row in rows(tmp_path, QUALITY)] == ["p3", "p2", "p1", "p0"]
     asyncio.run(writer.stop())
@@ -221,7 +221,7 @@ def test_a_file_is_ended_by_its_age(tmp_path: Path) -> None:
     told = Told()
     writer = Writer(QUALITY, SampleSettings(tmp_path, seconds=0.05), told.write, told.lose)
     writer.take([quality_row(1)])
-    assert told.came.wait(20)
+    assert told.came.wait(60)
     assert told.written == [(QUALITY, 1)]
     asyncio.run(writer.stop())
 
@@ -250,7 +250,7 @@ def test_a_disk_that_takes_nothing_loses_rows_that_are_counted(tmp_path: Path) -
     gone = tmp_path / "gone"
     writer = Writer(QUALITY, SampleSettings(gone, rows=1), told.write, told.lose)
     writer.take([quality_row(1)])
-    assert told.came.wait(20)
+    assert told.came.wait(60)
     assert told.lost == [("disk", 1)]
     asyncio.run(writer.stop())
 

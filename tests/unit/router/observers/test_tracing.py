@@ -219,7 +219,7 @@ def test_spans_reach_a_collector_by_otlp_over_http(monkeypatch: pytest.MonkeyPat
             async with running(traced(small, f"http://127.0.0.1:{port}/v1/traces")) as router:
                 await router.chat("small")
             # Stopping the router sends what is left.
-            await asyncio.wait_for(arrived.wait(), 10)
+            await asyncio.wait_for(arrived.wait(), 60)
         server.close()
         found = ExportTraceServiceRequest.FromString(bodies[0]).resource_spans[0]
         resource = {each.key: each.value.string_value for each in found.resource.attributes}

@@ -173,7 +173,7 @@ def test_a_process_serves_a_plan_until_sigterm_and_finishes_what_it_began(tmp_pa
             assert process.stdout is not None
             document = json.loads(await process.stdout.readuntil(b"}\n"))
             body = {"model": "cascadia", "messages": [{"role": "user", "content": "secret words"}]}
-            async with httpx.AsyncClient(base_url=document["url"], timeout=20, trust_env=False) as client:
+            async with httpx.AsyncClient(base_url=document["url"], timeout=60, trust_env=False) as client:
                 answer = await client.post("/v1/chat/completions", json=body)
                 small.arrived.clear()
                 asking = asyncio.create_task(client.post("/v1/chat/completions", json=body | {"wait": True}))

@@ -111,13 +111,13 @@ async def serving(
 
 async def asked(url: str, model: str = "small") -> int:
     """The status of a request on a connection of its own."""
-    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
         answer = await client.post(f"{url}/v1/completions", json={"model": model, "prompt": "x"})
     return answer.status_code
 
 
 async def figure(url: str, name: str) -> float:
-    async with httpx.AsyncClient(timeout=20, trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
         lines = (await client.get(f"{url}/metrics")).text.splitlines()
     return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
 
@@ -167,7 +167,7 @@ def test_sigterm_lets_all_finish_what_they_began_and_closes_the_port(tmp_path: P
             asking = [asyncio.create_task(asked(url)) for _ in range(8)]
             await until(lambda: len(engine.requests) == 8)
             process.terminate()
-            async with asyncio.timeout(15):
+            async with asyncio.timeout(60):
                 while not await closed(url):
                     await asyncio.sleep(0.01)
             go.set()

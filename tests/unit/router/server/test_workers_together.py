@@ -36,7 +36,7 @@ class Several:
 
     async def call(self, method: str, url: str, **more: Any) -> dict[str, Any]:
         """On a connection of its own, so that the kernel chooses the process."""
-        async with httpx.AsyncClient(timeout=20, trust_env=False, headers=self.header) as client:
+        async with httpx.AsyncClient(timeout=60, trust_env=False, headers=self.header) as client:
             answer = await client.request(method, url, **more)
         assert answer.status_code == 200, answer.text
         return dict(answer.json())
