@@ -108,8 +108,8 @@ class ExitPlan:
 
 @dataclass(frozen=True, slots=True)
 class ExitPromise:
-    """Exits of one-pass models: with probability `confidence` no more than `risk` of the answers differ from the whole
-    model's; a share `shadow` of the inputs runs to the end. All are 0-1.
+    """Exits of one-pass models or a judge: with probability `confidence` no more than `risk` of the answers differ from
+    the whole model's; a share `shadow` of the inputs runs to the end. All are 0-1.
     """
 
     risk: float
@@ -160,7 +160,8 @@ class StagePlan(Deployed):
 class JudgePlan(Deployed):
     """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
     a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
-    to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says."""
+    to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says. `exits` are an
+    embedding judge's; None: every verdict is the whole judge's."""
 
     kind: str
     placement: str
@@ -180,6 +181,7 @@ class JudgePlan(Deployed):
     weights: str | None = None
     scale: float = 100.0
     prompt_version: str | None = None
+    exits: ExitPromise | None = None
 
 
 @dataclass(frozen=True, slots=True)

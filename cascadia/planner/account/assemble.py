@@ -102,6 +102,7 @@ def assemble(
             weights=judge.weights,
             scale=scored_by.scale,
             prompt_version=scored_by.prompt_version,
+            exits=judge.exits,
         ),
         predicted=predicted,
         gears=(_one_gear(predicted.rate_rps, stages, thresholds, skip_below),),

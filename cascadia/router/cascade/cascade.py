@@ -15,7 +15,7 @@ from cascadia.router.cascade.decision import Ask, Decision, Held
 from cascadia.router.cascade.eligible import route, too_long
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.cascade.sessions import Conversations
-from cascadia.router.cascade.thinking import may_leave, thought
+from cascadia.router.cascade.thinking import left_at, may_leave, thought
 from cascadia.router.gates.usage import counted
 from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
@@ -236,7 +236,7 @@ class Cascade:
         with counted() as spent:
             found = await thought(ask, stage, step, self.scoring)
             step.answered_at_s = monotonic()
-            if found.exit_tokens is None and found.body and gated:
+            if found.exit_tokens is None and found.score is None and found.body and gated:
                 found.score = await self.scoring.score(ask, stage, found.written, step)
         stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         for usage in (found.spent, *spent):
@@ -246,6 +246,7 @@ class Cascade:
             return None
         if not ask.holding.take(len(found.body)):
             raise StageFailed(stage.name, "exhausted")
+        stage.metrics.left(left_at(stage, found))
         stage.counted(found.spent, step)
         step.used(*found.spent)
         step.score = found.score

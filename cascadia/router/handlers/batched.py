@@ -12,7 +12,6 @@ from cascadia.router.handlers.fast_path import Serves
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.errors import StageFailed
-from cascadia.router.openai.one_pass import answer_of
 from cascadia.router.replicas.batch_queue import Member, Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.results import Reply
@@ -128,6 +127,7 @@ class Batched:
         step.ended("accepted")
         stage.metrics.requests.value += 1.0
         stage.metrics.seconds.observe(monotonic() - exchange.started_s)
-        body = answer_of(exchange.request_id, stage.settings.model, [one.raw for one in said], tokens)
+        parts = [one.raw for one in said]
+        body = self.batcher.wire.answer(exchange.request_id, stage.settings.model, parts, tokens)
         exchange.reply(stage.head, body)
         self._close()

@@ -21,7 +21,6 @@ from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
 from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
-from cascadia.router.openai.one_pass import inputs_of
 from cascadia.router.openai.requests import (
     BYTES_PER_TOKEN,
     Fields,
@@ -218,7 +217,8 @@ class Service:
         self, exchange: Exchange, fields: Fields, record: Record, *, as_task: bool = False
     ) -> Work | None:
         """Work as of `_work`; `as_task`: there is a task for it already, and always something left to do."""
-        if self.lanes and exchange.head.api == "classify" and (found := self.lanes.get(fields.model)):
+        batched = self.lanes and exchange.head.api == self.settings.task
+        if batched and (found := self.lanes.get(fields.model)):
             return self._batched(exchange, fields, record, *found, as_task=as_task)
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
@@ -258,7 +258,7 @@ class Service:
     ) -> Work | None:
         """Work as of `_routed`, of a request to a group or one of its stages."""
         record.entry["model"] = lane.name
-        items = inputs_of(fields)
+        items = batcher.wire.members(exchange.body, fields)
         if not items:
             raise ApiError(
                 400, "not_batched", "Give `input`: messages are not served in batches.", param="input"

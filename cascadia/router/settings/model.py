@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cascadia.domain.plan import ExitPromise
 from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
@@ -105,6 +106,8 @@ class StageSettings:
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
     exits: tuple[ExitSettings, ...] = ()
     """In order, where it may answer before it has thought to the end."""
+    promise: ExitPromise | None = None
+    """By which its exits are certified while it serves; None: they are in force as they are."""
     ends_thinking: str = ENDS_THINKING
     """Text that makes its model answer, put behind what it has thought."""
     echoes: bool = False

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ExitPromise
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import ENDS_THINKING, ExitSettings, StageSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
@@ -143,3 +144,55 @@ def test_a_refused_header_and_exits_out_of_order_are_one_line(tmp_path: Path) ->
     )
     with pytest.raises(BadInput, match=r"exits.*not in order"):
         read_settings(file)
+
+
+def test_a_requests_own_score_min_holds_at_exits() -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 85.0, "trial 8": 92.0})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            answer = await up.chat(score_min=90)
+        assert answer.headers["x-cascadia-exit"] == "small@8"
+
+    run(main)
+
+
+def promised(engine: FakeEngine, *more: FakeEngine, shadow: float) -> tuple[StageSettings, ...]:
+    first, *others = thinker(engine, *more)
+    return (replace(first, promise=ExitPromise(0.5, 0.5, shadow)), *others)
+
+
+def test_exits_are_in_force_once_certified_and_who_is_drawn_thinks_to_the_end() -> None:
+    """A risk of a half is certified after a few requests; until then nobody writes a trial but those drawn."""
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 90.0, "trial 8": 10.0, "a " * LONG + "whole": 70.0})
+        async with started(small, large), running(promised(small, large, shadow=1.0), gate) as up:
+            stage = up.router.cascade.stages[0]
+            drawn = [await up.chat() for _ in range(6)]
+            stage.exits._shadow = 0.0
+            left = await up.chat()
+            metrics = (await up.client.get("/metrics")).text
+        assert all("x-cascadia-exit" not in answer.headers for answer in drawn)
+        assert all(
+            answer.json()["choices"][0]["message"]["content"] == "a " * LONG + "whole" for answer in drawn
+        )
+        assert left.headers["x-cascadia-exit"] == "small@4"
+        assert len(small.requests) == 6 * 5 + 2
+        assert 'cascadia_stage_exit_evidence_total{lost="no",stage="small"} 6.0' in metrics
+        assert 'cascadia_stage_exits_total{at="1",stage="small"} 1.0' in metrics
+
+    run(main)
+
+
+def test_nobody_pays_for_exits_that_are_not_in_force() -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 90.0, "a " * LONG + "whole": 100.0})
+        async with started(small, large), running(promised(small, large, shadow=1e-9), gate) as up:
+            answer = await up.chat()
+        assert "x-cascadia-exit" not in answer.headers
+        assert len(small.requests) == 1
+
+    run(main)

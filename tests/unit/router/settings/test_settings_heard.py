@@ -93,6 +93,7 @@ CASES: dict[str, list[Case]] = {
                 "gears": GEARS,
                 "under_load": {"then": "refuse"},
                 "health": {"failures": 1},
+                "exits": {},
             },
         ),
         (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
@@ -236,6 +237,15 @@ CASES: dict[str, list[Case]] = {
             lambda section: whole(foresight=section),
             {"replicas": [REPLICA]},
             {"replicas": [{"url": "http://h:2"}], "timeout_s": 9},
+        )
+    ],
+    "_ExitPromise": [
+        (
+            lambda section: (
+                stage(STAGE | {"exits": [{"thinking_tokens": 9, "threshold": 1}]}) | {"exits": section}
+            ),
+            {},
+            {"risk": 0.05, "confidence": 0.8, "shadow": 0.2},
         )
     ],
     "_Exit": [
