@@ -217,6 +217,7 @@ def predict(
         tpot=quantiles(metric_s(problem, run, "tpot")),
         levels=level_predictions(problem, run, problem.objective.bounds),
         usd_per_hour_elsewhere=elsewhere_usd,
+        score_mean=float(problem.quality.score[run.answered_by, problem.workload.row].mean()) if n else None,
     )
 
 

@@ -63,6 +63,13 @@ class OnePassWorkload(Section):
         le=100,
         description="Without a trace: gaps between arrivals are gamma of this shape. 1 is Poisson, below 1 bursty.",
     )
+    documents: int | None = Field(
+        None,
+        ge=1,
+        le=1023,
+        description="Documents of a ranking, at most: of models that rerank, its time is that of a batch of these and "
+        "the query. Needed there.",
+    )
     requests: int = Field(
         100_000, ge=1000, le=10_000_000, description="Without a trace: how many arrivals are drawn."
     )
@@ -111,6 +118,11 @@ class PolicySpec(Section):
     workers: Annotated[tuple[WorkerSpec, ...], Many] = Field(description="Kinds of workers to choose from.")
     workload: OnePassWorkload = Field(description="The requests.")
     objective: OnePassObjective = Field(description="What to optimise, and within which bounds.")
+    batching: Literal["maximal", "variable"] = Field(
+        "maximal",
+        description="Batches of a solved policy: all that is queued, or with `variable` a part of it where that is "
+        "better, which takes minutes to solve; for up to 4 workers, and where late requests are served.",
+    )
     exits: ExitPromiseSpec | None = Field(
         None,
         description="Early exits, which engines are started with; plans count the whole models' times. Default: none.",
@@ -129,6 +141,18 @@ class PolicySpec(Section):
             told = ", ".join(sorted(str(name) for name in groups))
             raise ValueError(f"the stages are of several groups ({told}); plan one group at a time")
         return stages
+
+    @model_validator(mode="after")
+    def _one_task(self) -> "PolicySpec":
+        tasks = [stage.task for stage in self.stages]
+        if len(set(tasks)) > 1:
+            raise ValueError("some stages classify and others rerank; plan each task by a spec of its own")
+        documents = self.workload.documents
+        if tasks[0] == "rerank" and documents is None:
+            raise ValueError("does not say how long rankings are; add `documents: <number>` to workload")
+        if tasks[0] == "classify" and documents is not None:
+            raise ValueError("workload.documents says nothing to models that classify; leave it out")
+        return self
 
     @field_validator("workers")
     @classmethod
