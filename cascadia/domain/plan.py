@@ -244,7 +244,8 @@ class Predicted:
     """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
 
     `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
-    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token.
+    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token. `score_mean` is
+    the judge's mean score of the answers given (None in older plans).
     """
 
     e2e: Quantiles
@@ -260,6 +261,7 @@ class Predicted:
     tpot: Quantiles | None = None
     levels: tuple[LevelPrediction, ...] = ()
     usd_per_hour_elsewhere: float = 0.0
+    score_mean: float | None = None
 
     def rates_rps(self) -> dict[str, float]:
         """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""

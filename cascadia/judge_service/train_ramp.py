@@ -1,4 +1,7 @@
-"""Training of a judge's ramp on its own verdicts: half of the cases teach map and doubt, half the settings."""
+"""Training of a judge's ramp on its own verdicts: a third of the cases teaches the map, one the doubt, one settings.
+
+The doubt is of errors on cases that the map was not fitted to: on its own it makes hardly any.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +16,8 @@ from cascadia_judge.head.features import Seen
 
 LEAST = 200
 """Cases."""
+OF_A_HEAD = 20
+"""Cases to learn a head's doubt from; with fewer nobody leaves."""
 RIDGE = 1e-3
 STRENGTH = 0.03
 
@@ -20,13 +25,14 @@ STRENGTH = 0.03
 def fit_ramp(
     judge: EmbeddingJudge, early: EarlyEncoder, cases: Sequence[Case], sha256: str, points: float, risk: float
 ) -> tuple[JudgeRamp, Readings]:
-    """The ramp, and what it says of the half that neither map nor doubt was fitted to. Raises ValueError for too few
+    """The ramp, and what it says of the third that neither map nor doubt was fitted to. Raises ValueError for too few
     cases."""
     if len(cases) < LEAST:
         raise ValueError(f"has {len(cases)} cases; give at least {LEAST}")
     whole, part = seen_by(judge.encoder, judge, cases), seen_by(early, judge, cases)
-    first = np.arange(len(cases)) % 2 == 0
-    weight, bias = _map(part, whole, np.flatnonzero(first))
+    third = np.arange(len(cases)) % 3
+    doubted, kept = third == 1, third == 2
+    weight, bias = _map(part, whole, np.flatnonzero(third == 0))
     ramp = JudgeRamp(sha256, weight, bias, {}, points, calibrated(_none(), risk))
     told = ramp.mapped(part)
     heads = np.array([judge.heads.index(judge.head_for(case)) for case in cases])
@@ -35,11 +41,13 @@ def fit_ramp(
         rows = np.flatnonzero(heads == head)
         score, columns = columns_of(judge, head, told.take(rows))
         differs[rows] = np.abs(score - judge.heads[head].score(whole.take(rows)).quality) > points
-        weights = _doubt(columns[first[rows]], differs[rows][first[rows]])
+        if doubted[rows].sum() < OF_A_HEAD:
+            continue
+        weights = _doubt(columns[doubted[rows]], differs[rows][doubted[rows]])
         ramp.doubts[head] = weights
         doubt[rows] = doubt_of(weights, columns)
     readings = Readings(
-        differs[~first, None].astype(np.int64), doubt[~first, None], np.zeros((~first).sum(), int)
+        differs[kept, None].astype(np.int64), doubt[kept, None], np.zeros(kept.sum(), dtype=np.int64)
     )
     return replace(ramp, path=calibrated(readings, risk)), readings
 
@@ -61,7 +69,7 @@ def _doubt(columns: Floats, differs: Floats) -> Floats:
     from sklearn.linear_model import LogisticRegression
 
     if len(np.unique(differs)) < 2:
-        bias = 5.0 if len(differs) and differs[0] else -5.0
+        bias = 5.0 if differs[0] else -5.0
         return np.append(np.zeros(columns.shape[1]), bias)
     mean, spread = columns.mean(axis=0), columns.std(axis=0) + 1e-6
     found = LogisticRegression(C=STRENGTH, max_iter=300).fit((columns - mean) / spread, differs)

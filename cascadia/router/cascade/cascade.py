@@ -17,6 +17,7 @@ from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.cascade.sessions import Conversations
 from cascadia.router.cascade.thinking import left_at, may_leave, thought
 from cascadia.router.gates.usage import counted
+from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
 from cascadia.router.replicas.results import MISSING, Reply
@@ -54,7 +55,7 @@ class Cascade:
         counted.
         """
         prices = self.usd_per_token
-        return None if prices is None else sum(prices[step.stage] * step.tokens for step in steps)
+        return None if prices is None else sum(prices[step.stage] * step.all_tokens for step in steps)
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""
@@ -234,7 +235,13 @@ class Cascade:
     ) -> Held | None:
         """The answer of a stage that may leave at one of its exits, with its score; None where `refused` was set."""
         with counted() as spent:
-            found = await thought(ask, stage, step, self.scoring)
+            try:
+                found = await thought(ask, stage, step, self.scoring)
+            except StageFailed:
+                took = Usage(step.input_tokens, step.output_tokens)
+                decision.total = decision.total.plus(took)
+                stage.counted(took)
+                raise
             step.answered_at_s = monotonic()
             if found.exit_tokens is None and found.score is None and found.body and gated:
                 found.score = await self.scoring.score(ask, stage, found.written, step)

@@ -64,7 +64,11 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thoug
         # Whatever comes may be the end, and then it is scored.
         call = scoring.call(ask, stage, step, gated=True, more=_continued(ask, behind, most))
         reply = await stage.buffered(call, READERS[False, False])
-        if reply.found is not None and settings.echoes:
+        if reply.found is None:
+            return reply
+        # At once: what fails later on has cost what it took until then.
+        step.used(*Usage(step.input_tokens, step.output_tokens).plus(reply.found.usage))
+        if settings.echoes:
             said = reply.found.choices[0]
             said.text = said.text.removeprefix(behind)
         return reply
@@ -75,9 +79,13 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thoug
     for at, exit_ in enumerate(settings.exits):
         if not (drawn or exit_.last or exits.open(at)):
             continue
-        piece = await asks(so_far, exit_.thinking_tokens - used)
+        left = _left(ask, used)
+        if left is not None and left <= exit_.thinking_tokens - used:
+            # The request ends first: there is nothing left to answer with behind this exit.
+            break
+        piece = await asks(so_far, max(1, exit_.thinking_tokens - used))
         if piece.found is None:
-            return Thought(piece)
+            return Thought(piece, spent=spent)
         said, spent = piece.found.choices[0], spent.plus(piece.found.usage)
         read = read or piece.found.usage.input_tokens
         so_far += said.text
@@ -86,7 +94,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thoug
             return await whole(_whole(piece, so_far, Usage(read, used), spent))
         trial = await asks(so_far + settings.ends_thinking, _left(ask, used))
         if trial.found is None:
-            return Thought(trial)
+            return Thought(trial, spent=spent)
         spent = spent.plus(trial.found.usage)
         score = await scoring.score(ask, stage, trial.found, step)
         good = score is not None and score >= ask.score_min and exits.leaves(at, score)
@@ -100,7 +108,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thoug
             trials[at] = score
     rest = await asks(so_far, _left(ask, used))
     if rest.found is None:
-        return Thought(rest)
+        return Thought(rest, spent=spent)
     used += rest.found.usage.output_tokens
     text = so_far + rest.found.choices[0].text
     return await whole(_whole(rest, text, Usage(read, used), spent.plus(rest.found.usage)))

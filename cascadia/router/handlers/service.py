@@ -310,20 +310,19 @@ class Service:
     def _charge(self, reservation: Admitted, record: Record) -> None:
         """Charges the key what the request's engines read and wrote."""
         for step in record.steps:
-            if (price := self.prices.get(step.stage)) is not None and step.tokens:
-                read, wrote = price
-                reservation.charge(step.stage, (step.input_tokens * read + step.output_tokens * wrote) / 1e6)
+            if (price := self.prices.get(step.stage)) is not None and step.all_tokens:
+                reservation.charge(step.stage, step.usd(*price))
 
     def _account(self, record: Record) -> None:
         """Counts what the cascade's answer cost, and what a single model would have read and written for it."""
         for step in record.steps:
-            self.stages[step.stage].metrics.cascade_tokens.inc(step.tokens)
+            self.stages[step.stage].metrics.cascade_tokens.inc(step.all_tokens)
         if record.answered is not None:
             self.metrics.answer_tokens.inc(record.answered.tokens)
         prices = self.cascade.usd_per_token
         if prices is not None:
             for step in record.steps:
-                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.tokens)
+                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.all_tokens)
             if record.answered is not None:
                 self.metrics.alone_usd.inc(prices[self.order[-1]] * record.answered.tokens)
         if record.entry.get("stopped") is not None:

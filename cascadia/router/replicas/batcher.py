@@ -104,6 +104,8 @@ class Batcher:
     def leave(self, member: Member) -> None:
         """Nobody waits for it any more. A batch whose members have all left is broken off."""
         member.left = True
+        if member.queue is not None:
+            member.queue.leave(member)
         for task, batch in self._running.items():
             if member in batch.members and all(each.left for each in batch.members):
                 task.cancel()

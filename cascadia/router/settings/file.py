@@ -38,6 +38,7 @@ from cascadia.router.settings.model import (
     Task,
     WhenOverloaded,
 )
+from cascadia.router.settings.planned import PlannedSection, planned_of
 from cascadia.router.settings.secret_values import Secrets
 from cascadia.router.settings.telemetry import SamplesSection, ShadowSection, TracingSection
 
@@ -269,6 +270,9 @@ class _File(_Section):
     )
     under_load: _UnderLoad = _UnderLoad()
     cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
+    planned: PlannedSection | None = Field(
+        None, description="What the plan predicts; the page sets it beside what is measured."
+    )
     cascade: Name = CASCADE
     conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
@@ -322,6 +326,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         groups=groups_of(found.groups, stages, path.parent, where),
         when_overloaded=found.under_load.then,
         cost_unit=found.cost_unit,
+        planned=None if found.planned is None else planned_of(found.planned.model_dump()),
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),

@@ -150,6 +150,34 @@ class GroupSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """Predictions of a stage: parts of the requests that reach it and that it answers, and dollars of its GPUs."""
+
+    reached: float
+    answered: float
+    p95_s: float
+    usd_per_hour: float = 0.0
+    replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSettings:
+    """Predictions of the plan, which the page sets beside what is measured. `score` is the judge's, of the answers
+    given (None: not told); `quality` the table's own."""
+
+    rate_rps: float
+    p50_s: float
+    p95_s: float
+    ttft_p95_s: float
+    quality: float
+    quality_lower: float
+    usd_per_hour: float
+    score: float | None = None
+    stages: Mapping[str, PlannedStage] = field(default_factory=dict)
+    judge: PlannedStage | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class JudgeSettings:
     """`stage` holds the replicas of an `llm` or `embedding` judge. A verdict takes at most `timeout_s`, else
     `on_failure` decides.
@@ -363,6 +391,8 @@ class RouterSettings:
     """What becomes of a request where even the lightest gear's stages have no room: it waits, or is refused."""
     cost_unit: CostUnit | None = None
     """What the stages' `cost` is in; None: any scale that they share."""
+    planned: PlannedSettings | None = None
+    """What the plan predicts, for the page; None: it says nothing of a plan."""
     cascade: str = "cascadia"
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)

@@ -13,7 +13,7 @@ from cascadia.domain.plan import ExitPromise
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import ENDS_THINKING, ExitSettings, StageSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages
+from cascadia.testing.routers import ScriptedGate, run, running, stages, until
 
 EXITS = (ExitSettings(4, 80.0), ExitSettings(8, 60.0))
 LONG = 12
@@ -194,5 +194,39 @@ def test_nobody_pays_for_exits_that_are_not_in_force() -> None:
             answer = await up.chat()
         assert "x-cascadia-exit" not in answer.headers
         assert len(small.requests) == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize("most", [1, 3, 4, 5, 9])
+def test_nobody_thinks_for_longer_than_the_request_lets_the_answer_be(most: int) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        scores = {f"trial {n}": 0.0 for n in (4, 8)}
+        gate = ScriptedGate(scores | {"a " * n: 90.0 for n in range(1, LONG)})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            answer = await up.chat(max_tokens=most)
+        assert answer.json()["usage"]["completion_tokens"] <= most
+        assert max(request["max_tokens"] for request in small.requests) <= most
+        assert answer.headers["x-cascadia-stage"] == "small"
+
+    run(main)
+
+
+def test_thinking_that_failed_before_it_answered_has_cost_what_it_took() -> None:
+    async def fails_to_answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if body["messages"][-1]["role"] == "assistant":
+            send(writer, 500, b"{}")
+        else:
+            await thinks(engine, body, writer)
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=fails_to_answer), FakeEngine("large")
+        async with started(small, large), running(thinker(small, large), ScriptedGate({})) as up:
+            answer = await up.chat()
+            await until(lambda: bool(up.lines))
+            assert up.lines[-1]["tokens"] == {"small": 14, "large": 13}
+        assert answer.headers["x-cascadia-stage"] == "large"
+        assert answer.json()["cascadia"]["usage"]["total_tokens"] == 14 + 13
 
     run(main)
