@@ -147,6 +147,6 @@ def test_who_waited_before_replicas_were_given_looks_for_itself() -> None:
         await asyncio.sleep(0)
         wait_queue.matches = lambda: True
         wait_queue.wake()
-        assert await asyncio.wait_for(waiting, 5) == "woken"
+        assert await asyncio.wait_for(waiting, 60) == "woken"
 
     run(main())
