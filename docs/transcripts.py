@@ -27,6 +27,7 @@ PAGES = (
     "docs/reference/python.md",
     "docs/how-to/deploy-the-manifests.md",
     "docs/benchmarks/paper.md",
+    "docs/examples/README.md",
 )
 SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)

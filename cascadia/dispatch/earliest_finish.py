@@ -26,7 +26,7 @@ ENOUGH = 50
 """Answers of a kind after which a model that no plan has seeded is relied on."""
 MOST_ERROR = 0.5
 """Mean relative error of a model beyond which it is not."""
-SPARE = 3.0
+SPARE = 1.5
 """What is told of a long answer, times this, is to be within the deadline: batches grow while it is written."""
 WEIGHED_ANEW = 64
 """Answers between two looks at what kinds are worth."""
@@ -42,6 +42,8 @@ class Trial(NamedTuple):
     seen: Seen
     expected_tokens: float
     """Of its answer; what it counts for in hand is these and what it reads."""
+    learnt: bool = False
+    """Whether they were expected from answers enough to judge by (`OutputLength.learnt`)."""
 
     @property
     def tokens(self) -> int:
@@ -71,7 +73,8 @@ class _Kind:
 class EarliestFinish:
     """`models` by kind; a kind without one begins with what `LatencyModel` takes for granted.
 
-    While a model knows too little, or errs by more than half, requests go to the least outstanding.
+    While a model knows too little, or errs by more than half, or too little of answers' lengths is told, requests go to
+    the least outstanding.
     """
 
     binds_late: ClassVar[bool] = False
@@ -86,8 +89,8 @@ class EarliestFinish:
 
     @property
     def relied(self) -> bool:
-        """Tells whether the models of all kinds that were last asked about are relied on."""
-        return self._relied
+        """Tells whether lengths and the models of all kinds that were last asked about are relied on."""
+        return self._relied and self.length.tells
 
     def choose(self, candidates: Sequence[TimedCandidate], asked: Asked) -> int:
         """Index of the replica that gets the request."""
@@ -95,7 +98,7 @@ class EarliestFinish:
             self._arrange(candidates)
         tokens = asked.tokens
         mean, high = self.length.expected(tokens, asked.most_output)
-        if not self._relied:
+        if not (self._relied and self.length.tells):
             return self.least.choose(candidates, tokens + round(mean))
         left_s = asked.left_s
         best: _Kind | None = None
@@ -119,11 +122,12 @@ class EarliestFinish:
     def given(self, candidate: TimedCandidate, asked: Asked, now_s: float = 0.0) -> Trial:  # noqa: ARG002
         """The request goes to `candidate`, which does not count it yet."""
         mean, _ = self.length.expected(asked.tokens, asked.most_output)
-        return Trial(candidate.kind, Seen(asked.tokens, candidate.load), mean)
+        return Trial(candidate.kind, Seen(asked.tokens, candidate.load), mean, self.length.learnt)
 
     def ended(self, trial: Trial, output_tokens: int, seconds: float) -> None:
         """Its answer had so many tokens, and was there after so long."""
-        self.length.seen(trial.seen.tokens, output_tokens)
+        told = trial.expected_tokens if trial.learnt else None
+        self.length.seen(trial.seen.tokens, output_tokens, told)
         self.model(trial.kind).took(trial.seen, output_tokens, seconds)
         self._answers += 1
         if self._answers % WEIGHED_ANEW == 0 or not self._relied:

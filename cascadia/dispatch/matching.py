@@ -98,7 +98,7 @@ class Matching(EarliestFinish):
     @property
     def relied(self) -> bool:
         """Tells whether requests are matched now."""
-        return self._relied and not self._rest
+        return self._relied and self.length.tells and not self._rest
 
     def looks(self, replicas: Sequence[PlacedCandidate]) -> bool:
         """Looks at who there is, and tells whether requests are matched to them: else by the least outstanding."""

@@ -3,9 +3,12 @@
 How long an answer will be is not known when its replica is chosen, and how much it reads tells more of it than one
 would think: an application sends prompts of a length of its own and wants answers of another. So the latest answers are
 cut into cells of as many each by what they read, and each cell tells its mean and a high quantile.
+
+Other applications' prompts tell nothing. So what was told of each request is kept beside what it wrote, and choices
+go by lengths only while those explain enough of how answers differ.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +24,13 @@ FEWEST = 24
 TOLD_ANEW = 256
 """Answers between two cuts."""
 HIGH = 0.9
+LEAST_EXPLAINED = 0.4
+"""Of the variance of lengths. Below it replicas chosen by lengths serve less than by work in hand
+(docs/models/unequal.md)."""
+ALIKE = 0.25
+"""Of the mean: lengths that are told as well as this differ too little for it to matter."""
+ENOUGH_TOLD = 128
+"""Answers whose lengths were told, before which no judgement is made of it."""
 
 
 class Expected(NamedTuple):
@@ -48,7 +58,12 @@ class OutputLength:
     """
 
     cells: int = CELLS
+    explained: float = 0.0
+    """Share of the variance of the latest answers' lengths that was told before they were there; 0 before any was."""
+    tells: bool = True
+    """Whether that is enough for choices to go by it."""
     _latest: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
+    _outcomes: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
     _new: int = 0
     _cuts: list[int] = field(default_factory=list)
     _told: list[Expected] = field(
@@ -69,21 +84,51 @@ class OutputLength:
         cuts = self._cuts
         return Largest(cuts[min(at, len(cuts) - 1)] if cuts else FIRST_ANSWER_TOKENS, self._told[at].mean)
 
-    def seen(self, tokens: int, output_tokens: int) -> None:
-        """An answer to a prompt of `tokens` had so many."""
+    @property
+    def learnt(self) -> bool:
+        """Tells whether enough answers were seen for all cells: what is expected before says little of prompts."""
+        return len(self._latest) >= FEWEST * self.cells
+
+    def seen(self, tokens: int, output_tokens: int, told: float | None = None) -> None:
+        """An answer to a prompt of `tokens` had so many; `told` were expected, where that was `learnt`."""
         self._latest.append((tokens, output_tokens))
+        if told is not None:
+            self._outcomes.append((told, output_tokens))
         self._new += 1
         # At first each answer may be news; later a cut of them all is worth its while now and then.
         if self._new >= min(TOLD_ANEW, len(self._latest) // 4):
             self._new = 0
             self._cut()
+            self._judge()
 
     def _cut(self) -> None:
         latest = sorted(self._latest)
-        count = max(1, min(self.cells, len(latest) // FEWEST))
-        edges = [k * len(latest) // count for k in range(count + 1)]
+        edges = _edges([tokens for tokens, _ in latest], self.cells)
         self._cuts = [latest[edge - 1][0] for edge in edges[1:-1]]
         self._told = [_of([wrote for _, wrote in latest[first:end]]) for first, end in pairwise(edges)]
+
+    def _judge(self) -> None:
+        """Says how much of the latest lengths was told."""
+        count = len(self._outcomes)
+        if count < ENOUGH_TOLD:
+            return
+        mean = sum(wrote for _, wrote in self._outcomes) / count
+        variance = sum((wrote - mean) ** 2 for _, wrote in self._outcomes) / count
+        missed = sum((wrote - told) ** 2 for told, wrote in self._outcomes) / count
+        self.explained = 1 - missed / variance if variance else float(missed == 0)
+        self.tells = missed <= max((1 - LEAST_EXPLAINED) * variance, (ALIKE * mean) ** 2)
+
+
+def _edges(reads: list[int], cells: int) -> list[int]:
+    """Where cells of sorted prompts begin and end: as many in each, but that prompts of one length share a cell."""
+    n = len(reads)
+    count = max(1, min(cells, n // FEWEST))
+    edges = [0]
+    for k in range(1, count):
+        edge = bisect_right(reads, reads[k * n // count - 1])
+        if edge - edges[-1] >= FEWEST <= n - edge:
+            edges.append(edge)
+    return [*edges, n]
 
 
 def _of(wrote: list[int]) -> Expected:

@@ -108,8 +108,8 @@ class ExitPlan:
 
 @dataclass(frozen=True, slots=True)
 class ExitPromise:
-    """Exits of one-pass models: with probability `confidence` no more than `risk` of the answers differ from the whole
-    model's; a share `shadow` of the inputs runs to the end. All are 0-1.
+    """Exits of one-pass models or a judge: with probability `confidence` no more than `risk` of the answers differ from
+    the whole model's; a share `shadow` of the inputs runs to the end. All are 0-1.
     """
 
     risk: float
@@ -160,7 +160,8 @@ class StagePlan(Deployed):
 class JudgePlan(Deployed):
     """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
     a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
-    to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says."""
+    to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says. `exits` are an
+    embedding judge's; None: every verdict is the whole judge's."""
 
     kind: str
     placement: str
@@ -180,6 +181,7 @@ class JudgePlan(Deployed):
     weights: str | None = None
     scale: float = 100.0
     prompt_version: str | None = None
+    exits: ExitPromise | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +244,8 @@ class Predicted:
     """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
 
     `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
-    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token.
+    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token. `score_mean` is
+    the judge's mean score of the answers given (None in older plans).
     """
 
     e2e: Quantiles
@@ -258,6 +261,7 @@ class Predicted:
     tpot: Quantiles | None = None
     levels: tuple[LevelPrediction, ...] = ()
     usd_per_hour_elsewhere: float = 0.0
+    score_mean: float | None = None
 
     def rates_rps(self) -> dict[str, float]:
         """Requests a second that the traffic asks of each stage, and of the judge under `judge`."""

@@ -6,7 +6,7 @@ from typing import Literal
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.external import External
 from cascadia.domain.objective import GearRule, Objective, UnderLoad
-from cascadia.domain.plan import Balancing
+from cascadia.domain.plan import Balancing, ExitPromise
 from cascadia.domain.points import Exit, Points
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
@@ -87,6 +87,7 @@ class Judge:
     usd_per_million_output_tokens: float = 0.0
     weights: str | None = None
     searches_batch_tokens: bool = False
+    exits: ExitPromise | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class QualityTable:
     never mixed: thresholds compare scores, bounds speak of quality. `input_tokens` and `output_tokens` (S, m)
     are each model's own lengths. `foreseen` (S, m), 0-100, where there is a judge that reads the question alone: what
     it expects of each stage's answer before there is one. `left` (S, m): who left the stage at an exit and waits for no
-    verdict there; None: nobody.
+    verdict there; None: nobody. `whole_tokens` (S, m): lengths without exits, where
+    `output_tokens` have them.
     """
 
     prompt_ids: tuple[str, ...]
@@ -41,7 +43,15 @@ class QualityTable:
     output_tokens: Floats
     foreseen: Floats | None = None
     left: NDArray[np.bool_] | None = None
+    whole_tokens: Floats | None = None
     scored_by: ScoredBy | None = None
 
     def __len__(self) -> int:
         return len(self.prompt_ids)
+
+    def as_left(self, whole: Ints, row: Ints) -> Ints:
+        """Tokens (S, n) of answers that are `whole` long without exits, as exits leave them, prompt by prompt."""
+        if self.whole_tokens is None:
+            return whole
+        ratio = (self.output_tokens / np.maximum(self.whole_tokens, 1.0))[:, row]
+        return np.maximum(np.rint(whole * ratio), 1).astype(np.int64)

@@ -9,6 +9,7 @@ A promise covers one certificate: from the start, or from a withdrawal, to the n
 nothing exits; `learned` inputs give the path anew, and later ones the evidence on it.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -36,13 +37,15 @@ class Event(StrEnum):
 class Controller:
     """Exits of one model at its active ramps, by `path`. Changes in place; not thread-safe.
 
-    `every`: inputs fed back for one false withdrawal, in the mean and at least.
+    `every`: inputs fed back for one false withdrawal, in the mean and at least. `renewed` makes the path anew, of the
+    inputs learned from after a withdrawal, the risk and a number of settings.
     """
 
     promise: Promise
     path: Path
     every: float = EVERY
     learned: int = LEARNED
+    renewed: Callable[[Readings, float, int], Path] = calibrated
     withdrawn: int = 0
     certificate: Certificate = field(init=False)
     drift: Drift = field(init=False)
@@ -117,7 +120,7 @@ class Controller:
         if len(self._kept) < self.learned:
             return None
         seen = [np.array(part) for part in zip(*self._kept, strict=True)]
-        self._begin(calibrated(Readings(*seen), self.promise.risk, self.path.settings))
+        self._begin(self.renewed(Readings(*seen), self.promise.risk, self.path.settings))
         return Event.RENEWED
 
     def _begin(self, path: Path) -> None:

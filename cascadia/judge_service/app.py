@@ -13,9 +13,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 
 from cascadia import __version__
-from cascadia.judge_service.batches import Batches, Busy
+from cascadia.judge_service.batches import Batches, Busy, Judges
+from cascadia.judge_service.exits import ExitingJudge, add_exits
 from cascadia.judge_service.wire import CaseBody, ItemsBody, VerdictBody, VerdictsBody
-from cascadia_judge.embedding import Case, EmbeddingJudge, Verdict
+from cascadia_judge.embedding import Case, Verdict
 from cascadia_judge.errors import BadVerdict
 
 BODY_MAX_BYTES = 8 * 2**20
@@ -35,7 +36,7 @@ class Service:
 
     def __init__(
         self,
-        judge: EmbeddingJudge,
+        judge: Judges,
         most_waiting: int,
         at_once: int,
         api_key: str | None,
@@ -55,6 +56,8 @@ class Service:
         waiting = Gauge("cascadia_judge_waiting", "Cases that wait.", registry=self.registry)
         waiting.set_function(lambda: self.batches.waiting)
         self.api_key = api_key
+        if isinstance(judge, ExitingJudge):
+            add_exits(self.registry, judge.exits)
 
     def _batch(self, size: int, seconds: float) -> None:
         self.sizes.observe(size)
@@ -74,7 +77,7 @@ class Service:
 
 
 def application(
-    judge: EmbeddingJudge,
+    judge: Judges,
     *,
     most_waiting: int = 1024,
     at_once: int = 16,

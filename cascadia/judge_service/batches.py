@@ -2,11 +2,26 @@
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Protocol
 
 from cascadia.clients.processes.one_thread import Busy, OneThread
-from cascadia_judge.embedding import Case, EmbeddingJudge, Verdict
+from cascadia_judge.embedding import Case, Verdict
 
 __all__ = ["Batches", "Busy"]
+
+
+class Judges(Protocol):
+    @property
+    def about(self) -> dict[str, Any]: ...
+
+    @property
+    def wants_certainty(self) -> bool: ...
+
+    def head_for(self, case: Case) -> object:
+        """Raises `BadVerdict` where it cannot judge the case."""
+        ...
+
+    def scores(self, cases: Sequence[Case]) -> list[Verdict]: ...
 
 
 class Batches:
@@ -15,7 +30,7 @@ class Batches:
 
     def __init__(
         self,
-        judge: EmbeddingJudge,
+        judge: Judges,
         most_waiting: int = 1024,
         at_once: int = 16,
         seen: Callable[[int, float], object] = lambda *_: None,

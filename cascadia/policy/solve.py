@@ -14,6 +14,7 @@ A bonus on each request that is answered in time is, in the long run, a multipli
 share that is late.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -88,12 +89,20 @@ def solve(problem: Problem, late_max: float | None = None) -> Solution:
     """
     kernel = transitions(problem)
     choices = _choices(problem, kernel)
-    plain = _iterate(problem, kernel, choices, 0.0, None)
+    return bounded(
+        lambda bonus, start: _iterate(problem, kernel, choices, bonus, start.action if start else None),
+        late_max,
+    )
+
+
+def bounded(solved: Callable[[float, Solution | None], Solution], late_max: float | None) -> Solution:
+    """The best of what is `solved` with some bonus, from a solution before, that is late no more often."""
+    plain = solved(0.0, None)
     if late_max is None or plain.expected.late <= late_max:
         return plain
     low, high, best = 0.0, 0.0, plain
     for bonus in 25.0 * 4.0 ** np.arange(BONUSES):
-        tried = _iterate(problem, kernel, choices, float(bonus), best.action)
+        tried = solved(float(bonus), best)
         if tried.expected.late < best.expected.late:
             best = tried
         high = float(bonus)
@@ -104,7 +113,7 @@ def solve(problem: Problem, late_max: float | None = None) -> Solution:
         return best
     for _ in range(BONUS_STEPS):
         middle = (low + high) / 2
-        tried = _iterate(problem, kernel, choices, middle, best.action)
+        tried = solved(middle, best)
         if tried.expected.late <= late_max:
             high, best = middle, tried
         else:

@@ -51,6 +51,20 @@ def pooled(model: "ModelProto", tensors: Sequence[str]) -> "ModelProto":
     return _segment(model, None, outputs, (nodes, constants), names)
 
 
+def summed(model: "ModelProto", tensor: str, into: str) -> "ModelProto":
+    """The model up to `tensor`, and the sum of its tokens there `into` (inputs, size)."""
+    from onnx import helper
+
+    mask = mask_of(model)
+    if mask is None:
+        raise ValueError("nothing says which tokens are there")
+    nodes, constants = _pooled(model, tensor, "ramp seen")
+    axis = _constant("ramp axis", np.array([1]))
+    product = helper.make_node("Mul", ["ramp seen", "ramp seen count"], ["ramp sum"])
+    flat = helper.make_node("Squeeze", ["ramp sum", axis.name], [into])
+    return _segment(model, None, [], ([*nodes, product, flat], [*constants, axis]), [into])
+
+
 def mask_of(model: "ModelProto") -> str | None:
     """The input that says where a token is; None where the model has none."""
     return next((value.name for value in model.graph.input if value.name in _MASKS), None)

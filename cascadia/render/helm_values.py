@@ -7,6 +7,7 @@ from typing import Any
 from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
 from cascadia.domain.plan import Plan
+from cascadia.domain.planned import planned_document
 from cascadia.domain.prices import USD_PER_MILLION, price_document, token_costs
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia.render.engine_groups import JUDGE, EngineGroup
@@ -49,6 +50,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             **({"costUnit": USD_PER_MILLION} if costs and costs.in_usd else {}),
             **plan.gears_document(),
             **({"underLoad": {"then": plan.under_load.then}} if plan.under_load else {}),
+            **planned_document(plan),
         },
         "stages": [
             {

@@ -20,6 +20,10 @@ def notes(plan: Plan) -> tuple[str, ...]:
             found += _notes(name, unit, unit.weights or unit.model)
     if plan.judge.kind == "llm" and not plan.judge.gpus:
         found.append("judge: it runs elsewhere: set judge.url in the values of the chart, or with --values")
+    if plan.judge.exits is not None:
+        found.append(
+            "judge: only `cascadia up` starts it with its exits; elsewhere every verdict is the whole judge's"
+        )
     return tuple(found)
 
 

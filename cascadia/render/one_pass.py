@@ -51,11 +51,12 @@ def worker_ports(plan: Plan) -> dict[str, list[int]]:
 def serve_arguments(stages: Sequence[StagePlan], port: str, exits: ExitPromise | None) -> tuple[str, ...]:
     """What `cascadia` is told, to serve each model under its stage's name."""
     models = (f"{stage.name}={stage.model}" for stage in stages)
-    told = () if exits is None else _exit_arguments(exits)
+    told = () if exits is None else exit_arguments(exits)
     return ("engine", "serve", *models, "--port", port, "--quiet", *told)
 
 
-def _exit_arguments(exits: ExitPromise) -> tuple[str, ...]:
+def exit_arguments(exits: ExitPromise) -> tuple[str, ...]:
+    """Options of `cascadia engine serve` and `judge serve`."""
     risk, confidence, shadow = (f"{value:g}" for value in (exits.risk, exits.confidence, exits.shadow))
     return ("--exits", "--risk", risk, "--confidence", confidence, "--shadow", shadow)
 

@@ -104,9 +104,9 @@ class Load:
         return np.rint(scaled * PS_PER_S).astype(np.int64)
 
 
-def azure(requests: int, name: str = "azure_2023_conv.csv") -> Load:
+def azure(requests: int, name: str = "azure_2023_conv.csv", first: int = 0) -> Load:
     trace = read_trace(data_path(f"traces/{name}"))
-    part = slice(0, requests)
+    part = slice(first, first + requests)
     return Load(trace.arrival_s[part], trace.input_tokens[part], trace.output_tokens[part])
 
 

@@ -2,7 +2,7 @@
 
     python -m tests.benchmarks.bench_kairos [--queries 2500] [--models NAME ...]
 
-The setting, and what of it is ours, is in `kairos_dispatch.py`. A rate is the highest at which 99 % of queries are
+The setting, and what of it is ours, is in `kairos_setting.py`. A rate is the highest at which 99 % of queries are
 answered within the target, by Poisson arrivals; it is told over that of the best homogeneous pool, with its unused
 budget scaled up. Each rule gets the configuration that is best for it, of the best by the oracle and the best by first
 come, first served, within $2.5 an hour. Ours is the router's own code (`balancing: matching` and `earliest-finish`).
@@ -14,11 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from tests.benchmarks.kairos_dispatch import (
-    BUDGET,
-    MODELS,
     Config,
-    Floats,
-    Model,
     Rule,
     Scene,
     bests,
@@ -30,14 +26,13 @@ from tests.benchmarks.kairos_dispatch import (
     earliest_finish,
     first_come,
     first_come_rps,
-    gaussian,
     homogeneous_rps,
-    like_metas,
     matching,
     oracle_rps,
     sustained_rps,
     weakest_limit,
 )
+from tests.benchmarks.kairos_setting import BUDGET_USD, MODELS, Floats, Model, gaussian, like_metas
 from tests.benchmarks.report_table import markdown
 
 FEW = 600
@@ -57,7 +52,7 @@ RULES: dict[str, Rule] = {
 
 
 def candidates(scene: Scene) -> list[Config]:
-    among = configs(BUDGET)
+    among = configs(BUDGET_USD)
     found = bests(scene, among, oracle_rps, LOOKED_AT) + bests(scene, among, first_come_rps, LOOKED_AT)
     return list(dict.fromkeys(found))
 
@@ -93,7 +88,7 @@ def models_table(models: Sequence[Model], queries: int) -> bool:
     for model in models:
         scene, few = Scene.of(model, like_metas(queries)), Scene.of(model, like_metas(FEW))
         rates, chosen, tried = compared(scene, few)
-        alike = homogeneous_rps(scene, BUDGET)
+        alike = homogeneous_rps(scene, BUDGET_USD)
         ratios = {name: rates[name] / alike for name in COLUMNS}
         others = max(ratios[name] for name in COLUMNS if name not in ("matching", "oracle"))
         bad |= ratios["matching"] < max(LEAST, others)
@@ -120,13 +115,13 @@ def changes_table(model: Model, queries: int) -> None:
     anew = best_of(candidates(few_bell), few_bell, matching)
     four = tuple(4 * count for count in config)
     cases: list[tuple[str, Scene, Config, float, Rule]] = [
-        ("as above", Scene.of(model, metas), config, BUDGET, matching),
-        ("5 % noise", Scene.of(model, metas, noise=0.05), config, BUDGET, matching),
-        ("no plan: learnt, after 500 queries", Scene.of(model, metas), config, BUDGET, _learnt),
-        ("target 20 % longer", Scene.of(model, metas, qos=1.2), config, BUDGET, matching),
-        ("four of each", Scene.of(model, metas), four, 4 * BUDGET, matching),
-        ("Gaussian sizes, old choice", Scene.of(model, bell), config, BUDGET, matching),
-        ("Gaussian sizes, chosen anew", Scene.of(model, bell), anew, BUDGET, matching),
+        ("as above", Scene.of(model, metas), config, BUDGET_USD, matching),
+        ("5 % noise", Scene.of(model, metas, noise=0.05), config, BUDGET_USD, matching),
+        ("no plan: learnt, after 500 queries", Scene.of(model, metas), config, BUDGET_USD, _learnt),
+        ("target 20 % longer", Scene.of(model, metas, qos=1.2), config, BUDGET_USD, matching),
+        ("four of each", Scene.of(model, metas), four, 4 * BUDGET_USD, matching),
+        ("Gaussian sizes, old choice", Scene.of(model, bell), config, BUDGET_USD, matching),
+        ("Gaussian sizes, chosen anew", Scene.of(model, bell), anew, BUDGET_USD, matching),
     ]
     rows = []
     for name, scene, one, budget, rule in cases:
@@ -148,11 +143,10 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--queries", type=int, default=2500)
-    parser.add_argument("--models", nargs="*", default=[model.name for model in MODELS])
+    parser.add_argument("--models", nargs="*", default=list(MODELS))
     options = parser.parse_args()
-    named = {model.name: model for model in MODELS}
-    bad = models_table([named[name] for name in options.models], options.queries)
-    changes_table(named["RM2"], options.queries)
+    bad = models_table([MODELS[name] for name in options.models], options.queries)
+    changes_table(MODELS["RM2"], options.queries)
     return int(bad)
 
 

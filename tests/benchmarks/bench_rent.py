@@ -19,10 +19,11 @@ from collections.abc import Callable, Iterator
 from time import process_time
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from cascadia.planner.pool.kairos import Fluid, Types, configurations, estimates_rps, kairos_plus, picked
-from tests.benchmarks.kairos_setting import BUDGET_USD, MODELS, USD, served_rps, sizes_drawn, types_of
+from tests.benchmarks.kairos_setting import BUDGET_USD, MODELS, USD, XI, Model, like_metas, types_of
 from tests.benchmarks.report_table import markdown
 
 Floats = NDArray[np.float64]
@@ -31,6 +32,43 @@ Search = Callable[[np.random.Generator, Ints], Iterator[int]]
 
 WITHIN = 0.99
 SEEDS = 5
+
+
+def served_rps(model: Model, sizes: Floats, gaps: Floats, config: Ints) -> float:
+    """The highest rate at which 99 % of queries are in time, each given to the instance that takes least of the base
+    type's time among those that finish it in time (Eq. 2, 3 with one query)."""
+    kinds = np.repeat(np.arange(len(config)), config)
+    seconds = model.seconds(sizes)
+    dear = seconds[0].max() / seconds.max(axis=1)
+    if not config[0]:
+        return 0.0
+    high = float(config @ (1.0 / seconds.mean(axis=1))) * 2.0
+    low = 0.0
+    while high - low > 0.005 * high:
+        middle = (low + high) / 2
+        late = _late(np.cumsum(gaps) / middle, seconds, kinds, dear, model.qos_s, XI)
+        low, high = (middle, high) if late <= 0.01 * len(sizes) else (low, middle)
+    return low
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _late(
+    came_s: Floats, seconds: Floats, kinds: Ints, dear: Floats, target_s: float, xi: float
+) -> int:  # pragma: no cover
+    free = np.zeros(len(kinds))
+    late = 0
+    for i in range(len(came_s)):
+        best, least, soonest, first = -1, np.inf, 0, np.inf
+        for j in range(len(kinds)):
+            took = max(free[j] - came_s[i], 0.0) + seconds[kinds[j], i]
+            if took < first:
+                soonest, first = j, took
+            if took <= xi * target_s and dear[kinds[j]] * took < least:
+                best, least = j, dear[kinds[j]] * took
+        at = best if best >= 0 else soonest
+        free[at] = max(free[at], came_s[i]) + seconds[kinds[at], i]
+        late += free[at] - came_s[i] > target_s
+    return late
 
 
 def random_types(rng: np.random.Generator, auxiliary: int) -> Types:
@@ -68,7 +106,7 @@ def estimates_against_bounds(instances: int) -> list[tuple[str, ...]]:
 
 def bounding_s(count: int) -> tuple[int, float, float]:
     """CPU seconds to bound so many configurations, by linear program and by the estimate."""
-    types = types_of(MODELS["RM2"], sizes_drawn(10_000, 0))
+    types = types_of(MODELS["RM2"], like_metas(10_000, 0))
     configs = configurations(USD, np.full(4, 99), 2 * BUDGET_USD)
     configs = configs[np.linspace(0, len(configs) - 1, count).astype(int)]
     start = process_time()
@@ -151,7 +189,7 @@ def tried_until(
 
 
 def searched(name: str, queries: int, budget_usd: float) -> tuple[tuple[str, ...], bool]:
-    model, sizes = MODELS[name], sizes_drawn(queries, 1)
+    model, sizes = MODELS[name], like_metas(queries)
     gaps = np.random.default_rng(2).exponential(size=queries)
     types = types_of(model, sizes)
     configs = configurations(USD, np.full(4, 99), budget_usd)

@@ -58,6 +58,16 @@ class Told(OutputLength):
         return Expected(wrote, wrote)
 
 
+class Trusted(OutputLength):
+    """Lengths that choices go by however little is told of them."""
+
+    __slots__ = ()
+
+    def _judge(self) -> None:
+        OutputLength._judge(self)
+        self.tells = True
+
+
 class KnownLengths(Simulated):
     """As `Simulated`, told which request it is that is asked about."""
 
@@ -69,11 +79,12 @@ class KnownLengths(Simulated):
 
 def foreseen(
     replicas: list[Replica], kinds: list[str], lines: dict[str, Coefficients], load: Load, arrival_ps: Ints,
-    *, known: bool = False, cells: int = CELLS,
+    *, lengths: Callable[[], OutputLength] = OutputLength,
 ) -> Ints:  # fmt: skip
     """Latencies [n], in ps, under the earliest finish; without `lines` nothing is known beforehand."""
     models = {kind: LatencyModel(line, seeded=True) for kind, line in lines.items()}
-    length = Told(load.wrote.tolist()) if known else OutputLength(cells)
+    length = lengths()
+    known = isinstance(length, Told)
     views = [Known(f"{i}", kind, r.weight) for i, (kind, r) in enumerate(zip(kinds, replicas, strict=True))]
     rule = (KnownLengths if known else Simulated)(EarliestFinish(models, length), views, LATENCY_S)
     none = np.zeros(arrival_ps.size, np.int64)
@@ -115,10 +126,10 @@ def rules(fleet: tuple[tuple[str, int], ...], load: Load) -> tuple[dict[str, Cal
         "least outstanding": partial(by_simulator, replicas, load),
         "learnt": by,
         "matching": partial(matched, replicas, kinds, lines, load),
-        "learnt, 1 cell": partial(by, cells=1),
-        "learnt, 4 cells": partial(by, cells=4),
+        "learnt, 1 cell": partial(by, lengths=partial(Trusted, 1)),
+        "learnt, 4 cells": partial(by, lengths=partial(Trusted, 4)),
         "learnt, no plan": partial(foreseen, replicas, kinds, {}, load),
-        "known": partial(by, known=True),
+        "known": partial(by, lengths=partial(Told, load.wrote.tolist())),
     }
     return found, sum(r.weight for r in replicas)
 

@@ -34,7 +34,8 @@ from cascadia.dispatch.output_length import FEWEST, OutputLength
 from cascadia.dispatch.simulated import Known, SimulatedMatching
 from cascadia.router.settings.model import Balancing, Health, ReplicaSettings, RouterSettings, StageSettings
 from cascadia.testing.routers import Running, run, running
-from tests.benchmarks.kairos_dispatch import AtOnce, Floats, served
+from tests.benchmarks.kairos_dispatch import AtOnce, served
+from tests.benchmarks.kairos_setting import Floats
 from tests.benchmarks.report_table import markdown
 from tests.e2e.slowed import slowed
 

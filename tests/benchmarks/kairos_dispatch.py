@@ -1,10 +1,4 @@
-"""Kairos' setting (sections 4, 7 and 8): four instance types, one query at a time each, queries of 1 to 1,000 items.
-
-The paper prints prices (Table 4) and targets (Table 3), and no latencies. Those here are lines, as it says they are
-(correlation above 0.99), that keep to its text: the GPU alone serves 1,000 items within the target, with a large fixed
-part; the others are cheaper by the small query, and break the target on large ones. Sizes like
-Meta's are log-normal, those of section 8.4 and 8.6 Gaussian. So orders and ratios can be compared, rates cannot.
-"""
+"""Ways to dispatch queries to Kairos' instances (section 7), in the setting of `kairos_setting.py`."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -13,65 +7,15 @@ from itertools import product
 from math import inf
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cascadia.dispatch.candidate import Asked
 from cascadia.dispatch.earliest_finish import EarliestFinish, Trial
-from cascadia.dispatch.latency_model import Coefficients, LatencyModel
+from cascadia.dispatch.latency_model import LatencyModel
 from cascadia.dispatch.matching import Matching
 from cascadia.dispatch.simulated import Known, SimulatedMatching
+from tests.benchmarks.kairos_setting import LARGEST, QUANTILE, TYPES, USD, Floats, Ints, Model
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Config = tuple[int, ...]
-
-TYPES = ("g4dn.xlarge", "c5n.2xlarge", "r5n.large", "t3.xlarge")
-PRICES = (0.526, 0.432, 0.149, 0.1664)
-BUDGET = 2.5
-LARGEST = 1000
-QUANTILE = 0.99
-
-
-@dataclass(frozen=True)
-class Model:
-    """`lines`: by type, the fixed part and that of 1,000 items, in shares of the target `qos_s`."""
-
-    name: str
-    qos_s: float
-    lines: tuple[tuple[float, float], ...]
-
-    def seconds(self, sizes: Floats) -> Floats:
-        """Latency [types, n]."""
-        fixed, more = np.array(self.lines).T[:, :, None]
-        found: Floats = self.qos_s * (fixed + more * sizes / LARGEST)
-        return found
-
-    def coefficients(self, kind: int) -> Coefficients:
-        fixed, more = self.lines[kind]
-        step_s = 1e-3 * self.qos_s
-        return Coefficients(max(fixed * self.qos_s - step_s, 1e-9), more * self.qos_s / LARGEST, step_s, 1e-9)
-
-
-MODELS = (
-    Model("NCF", 0.005, ((0.15, 0.65), (0.15, 1.20), (0.30, 2.0), (0.30, 1.90))),
-    Model("RM2", 0.350, ((0.20, 0.60), (0.20, 0.94), (0.30, 1.4), (0.25, 1.50))),
-    Model("WND", 0.025, ((0.15, 0.65), (0.20, 1.10), (0.30, 1.8), (0.30, 1.75))),
-    Model("MT-WND", 0.025, ((0.20, 0.65), (0.15, 1.20), (0.30, 2.0), (0.28, 1.80))),
-    Model("DIEN", 0.035, ((0.20, 0.65), (0.20, 1.15), (0.35, 1.7), (0.30, 1.70))),
-)
-"""RM2's were sought so that Fig. 1 holds: by first come, first served (3, 1, 3) is better than (4, 0, 0), and (2, 0, 9)
-and (1, 4, 2) are worse."""
-
-
-def like_metas(queries: int) -> Floats:
-    """Log-normal sizes: half have up to 60 items, one in 100 has 770 or more."""
-    rng = np.random.default_rng(1)
-    return np.clip(np.rint(np.exp(rng.normal(np.log(60), 1.1, queries))), 1, LARGEST)
-
-
-def gaussian(queries: int) -> Floats:
-    rng = np.random.default_rng(2)
-    return np.clip(np.rint(rng.normal(400, 120, queries)), 1, LARGEST)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,12 +49,12 @@ def kinds_of(config: Config) -> list[int]:
 
 
 def dollars(config: Sequence[int]) -> float:
-    return sum(count * price for count, price in zip(config, PRICES, strict=True))
+    return sum(count * price for count, price in zip(config, USD.tolist(), strict=True))
 
 
 def configs(budget: float) -> list[Config]:
     """All within a budget that have an instance which serves every size."""
-    most = [range(int(budget / price + 1e-9) + 1) for price in PRICES]
+    most = [range(int(budget / price + 1e-9) + 1) for price in USD.tolist()]
     return [one for one in product(*most) if one[0] and dollars(one) <= budget + 1e-9]
 
 
@@ -310,7 +254,7 @@ def climbed(scene: Scene, config: Config, most_rps: float) -> tuple[float, int]:
 
 def homogeneous_rps(scene: Scene, budget: float) -> float:
     """Of as many of the base type as the budget buys, with what is left of it scaled up (section 8.1)."""
-    count = int(budget / PRICES[0])
+    count = int(budget / float(USD[0]))
     config = (count, 0, 0, 0)
     rate = sustained_rps(scene, config, first_come, oracle_rps(scene, config))
     return rate * budget / dollars(config)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.settings.model import JudgeSettings, RouterSettings
+from cascadia.router.settings.model import JudgeSettings, PlannedSettings, PlannedStage, RouterSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started, stream
 from cascadia.testing.routers import QUICK, Running, run, running, stages
 from tests.e2e.browser import PROGRAM, look, opened
@@ -21,6 +21,22 @@ from tests.e2e.gears_scene import burst
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium here")
 PICTURES = os.environ.get("CASCADIA_PICTURES")
 """A folder where the pictures of the documentation are to be written."""
+
+
+PLANNED = PlannedSettings(
+    rate_rps=20.0,
+    p50_s=0.21,
+    p95_s=0.6,
+    ttft_p95_s=0.5,
+    quality=84.1,
+    quality_lower=82.0,
+    usd_per_hour=53.1,
+    stages={
+        "small": PlannedStage(1.0, 0.36, 0.08, usd_per_hour=5.9, replicas=2),
+        "medium": PlannedStage(0.64, 0.36, 0.2, usd_per_hour=23.6, replicas=2),
+        "large": PlannedStage(0.28, 0.28, 0.3, usd_per_hour=23.6, replicas=1),
+    },
+)
 
 
 class Drawn:
@@ -56,7 +72,7 @@ async def scene(request_id: str = "nightly-report-17") -> AsyncIterator[Running]
     async with started(*small, *medium, large):
         configured = stages(small, medium, [large], thresholds=(70.0, 75.0))
         costly = tuple(replace(s, cost=c) for s, c in zip(configured, (1.5, 8.0, 70.0), strict=True))
-        settings = RouterSettings(costly, JudgeSettings("certainty"), health=QUICK)
+        settings = RouterSettings(costly, JudgeSettings("certainty"), health=QUICK, planned=PLANNED)
         async with running(settings, Drawn()) as router:
             page = router.router.observers.page
             assert page is not None
@@ -82,6 +98,7 @@ def test_it_shows_the_cascade_at_work_and_asks_nobody_else(tmp_path: Path) -> No
             assert stage in seen.text("funnel")
             assert stage in seen.text("stages")
         assert "accepts from 70" in seen.text("funnel")
+        assert "dollars an hour $53.10 $53.10 +0 %" in seen.text("planned")
         assert "score too low" in seen.text("funnel")
         assert "medium-1 down" in seen.text("replicas")
         assert "Saved" in seen.document

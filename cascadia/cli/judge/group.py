@@ -5,6 +5,7 @@ import click
 from cascadia.cli.judge.eval import evaluate
 from cascadia.cli.judge.serve import serve
 from cascadia.cli.judge.train import train
+from cascadia.cli.judge.train_exits import train_exits
 
 
 @click.group()
@@ -13,5 +14,6 @@ def judge() -> None:
 
 
 judge.add_command(train)
+judge.add_command(train_exits)
 judge.add_command(evaluate, "eval")
 judge.add_command(serve)

@@ -2,16 +2,22 @@
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from cascadia.cli.judge.common import encoder_option, read_judge
+from cascadia.cli.exits.common import promise_of, shadow_option, with_promise
+from cascadia.cli.judge.common import encoder_folder_of, encoder_option, read_judge
 from cascadia.cli.judge.probe_engine import probe_engine, with_probe_engine
 from cascadia.cli.judge.serve_probe import serve_probe
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
 from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ExitPromise
+
+if TYPE_CHECKING:
+    from cascadia.judge_service.batches import Judges
 
 
 @click.command()
@@ -19,6 +25,14 @@ from cascadia.domain.errors import BadInput
 @with_service(port=8200, queue=1024, queued="answers", batch=16, batched="answers judged together")
 @encoder_option
 @with_probe_engine("whose answers a probe scores")
+@click.option(
+    "--exits",
+    "with_exits",
+    is_flag=True,
+    help="Give verdicts early, as exits are certified, by the ramp that `cascadia judge train-exits` put beside JUDGE.",
+)
+@with_promise
+@shadow_option
 @with_output
 def serve(
     judge_file: Path,
@@ -31,6 +45,10 @@ def serve(
     encoder_folder: Path | None,
     engine_url: str | None,
     slot_folder: Path | None,
+    with_exits: bool,
+    risk: float,
+    confidence: float,
+    shadow: float,
     output: Output,
 ) -> None:
     """Serve JUDGE (a file of `cascadia judge train`) until SIGTERM.
@@ -44,9 +62,14 @@ def serve(
     bound_threads(threads)
     from cascadia.clients.processes.http_server import BACKLOG, run
     from cascadia.judge_service.app import application
+    from cascadia.judge_service.exits import ExitingJudge, JudgeExits
+    from cascadia.judge_service.ramp import EarlyEncoder, read_ramp
     from cascadia_judge.probe.file import is_probe
 
+    promise = promise_of(risk, confidence)
     if is_probe(judge_file):
+        if with_exits:
+            raise BadInput("--exits", "is not of a probe", "leave it out")
         if api_key_env is not None:
             raise BadInput("--api-key-env", "is not of a probe", "give the engine a key: it is passed on")
         engine = probe_engine(engine_url, slot_folder)
@@ -56,6 +79,11 @@ def serve(
         raise BadInput("--engine", "is of a probe, and this is an embedding judge", "leave it out")
     api_key = key_of(api_key_env)
     judge = read_judge(judge_file, encoder_folder, threads, output)
+    served: Judges = judge
+    if with_exits:
+        promised = ExitPromise(promise.risk, promise.confidence, shadow)
+        early = EarlyEncoder.read(encoder_folder_of(encoder_folder, output), threads)
+        served = ExitingJudge(judge, JudgeExits(early, read_ramp(judge_file), promised))
     listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:
@@ -64,5 +92,5 @@ def serve(
             write(f"judging at {url}/v1/score")
         sys.stdout.flush()
 
-    app = application(judge, most_waiting=most_waiting, at_once=at_once, api_key=api_key)
+    app = application(served, most_waiting=most_waiting, at_once=at_once, api_key=api_key)
     run(app, listening, told)

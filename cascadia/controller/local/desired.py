@@ -19,6 +19,7 @@ from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
+from cascadia.domain.planned import planned_document
 from cascadia.domain.routed import stages_document
 from cascadia.render.engine_args import Launch as EngineLaunch
 from cascadia.render.engine_args import arguments, command
@@ -217,7 +218,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]
     router: dict[str, Any] = {**told, "names": names, "watch_s": 0, "samples": log}
-    router |= {**plan.routing_document(), **local.router}
+    router |= {**plan.routing_document(), **planned_document(plan), **local.router}
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(
             "plan: foresight",

@@ -8,6 +8,7 @@ from cascadia.controller.move.state import JUDGE, Kind, judge_stage
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.render.engine_groups import SHORTEST_DRAIN_S
+from cascadia.render.one_pass import exit_arguments
 
 STARTUP_S = 900.0
 """It may have to fetch its encoder first."""
@@ -38,7 +39,8 @@ def embedding_judge(plan: Plan, engine: Engine | None) -> Launch:
         argv, env = tuple(engine.command), dict(engine.env)
         times = engine.health_path, engine.startup_s, engine.drain_s
     elif plan.judge.model is not None:
-        argv, env = (*COMMAND, "judge", "serve", plan.judge.model, "--port", PORT, "--quiet"), {}
+        exits = () if plan.judge.exits is None else exit_arguments(plan.judge.exits)
+        argv, env = (*COMMAND, "judge", "serve", plan.judge.model, "--port", PORT, "--quiet", *exits), {}
         times = "/health", STARTUP_S, float(SHORTEST_DRAIN_S)
     else:
         raise BadInput(

@@ -4,9 +4,10 @@ import json
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from cascadia.controller.memory.history import Entry, History
+from cascadia.domain.errors import BadInput
 from cascadia.files.text import write_whole
 
 IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
@@ -54,8 +55,7 @@ class FileState:
         return self._history.entries()
 
     def in_force(self) -> Path:
-        document = json.loads((self._folder / IN_FORCE).read_text())
-        return Path(document["plan"])
+        return Path(_told(self._folder / IN_FORCE, "plan")["plan"])
 
     def put_in_force(self, plan: Path) -> None:
         write_in_force(self._folder, plan)
@@ -64,7 +64,7 @@ class FileState:
         path = self._folder / UNDER_WAY
         if not path.exists():
             return None
-        document = json.loads(path.read_text())
+        document = _told(path, "to", "from", "need_rps", "need_now_rps")
         return UnderWay(
             Path(document["to"]), Path(document["from"]), document["need_rps"], document["need_now_rps"]
         )
@@ -95,7 +95,7 @@ def begin(folder: Path, plan: Path, asked: Path | None = None) -> None:
 def write_in_force(folder: Path, plan: Path) -> None:
     """Records the plan in force; what the fleet came up with stays known."""
     path = folder / IN_FORCE
-    before = json.loads(path.read_text()) if path.exists() else {}
+    before = _told(path) if path.exists() else {}
     write_whole(path, json.dumps({**before, "plan": str(plan.resolve())}))
 
 
@@ -120,9 +120,9 @@ def last_of(folder: Path) -> Last | None:
     path = folder / IN_FORCE
     if not path.exists():
         return None
-    told = json.loads(path.read_text())
+    told = _told(path, "plan")
     move = folder / UNDER_WAY
-    to = json.loads(move.read_text()).get("to") if move.exists() else None
+    to = _told(move, "to")["to"] if move.exists() else None
     asked = told.get("asked")
     return Last(
         Path(told["plan"]),
@@ -130,6 +130,18 @@ def last_of(folder: Path) -> Last | None:
         told.get("asked_digest"),
         None if to is None else Path(to),
     )
+
+
+def _told(path: Path, *names: str) -> dict[str, Any]:
+    """Document of the file. Raises `BadInput` for one that was cut short, or has not these members."""
+    try:
+        document = json.loads(path.read_text())
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict) or not document.keys() >= set(names):
+        wanted = f"no JSON object with {', '.join(names)}" if names else "no JSON object"
+        raise BadInput(str(path), f"holds {wanted}", "remove it, and name the plan that is to be in force")
+    return document
 
 
 def digest_of(plan: Path) -> str | None:

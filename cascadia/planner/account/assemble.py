@@ -57,7 +57,8 @@ def assemble(
     mixture: Mixture | None = None,
 ) -> Plan:
     judge = problem.judge
-    lengths = problem.quality.output_tokens.mean(axis=1)
+    lengths, whole = problem.quality.output_tokens.mean(axis=1), problem.quality.whole_tokens
+    usual = float(lengths.mean() if whole is None else whole.mean())
     stages = tuple(
         StagePlan(
             stage.name,
@@ -67,7 +68,7 @@ def assemble(
             max_model_len=stage.max_model_len,
             replicas=_seeded(problem, s, deployment.mix(s)),
             config=engine_config(stage, deployment.mix(s)),
-            output_ratio=float(lengths[s] / lengths.mean()),
+            output_ratio=float(lengths[s] / usual),
             weights=stage.weights,
             balancing=stage.balancing,
             external=stage.external if predicted.stages[s].reached > 0 else None,
@@ -102,6 +103,7 @@ def assemble(
             weights=judge.weights,
             scale=scored_by.scale,
             prompt_version=scored_by.prompt_version,
+            exits=judge.exits,
         ),
         predicted=predicted,
         gears=(_one_gear(predicted.rate_rps, stages, thresholds, skip_below),),
@@ -215,6 +217,7 @@ def predict(
         tpot=quantiles(metric_s(problem, run, "tpot")),
         levels=level_predictions(problem, run, problem.objective.bounds),
         usd_per_hour_elsewhere=elsewhere_usd,
+        score_mean=float(problem.quality.score[run.answered_by, problem.workload.row].mean()) if n else None,
     )
 
 

@@ -21,7 +21,7 @@ from cascadia.planner.policies.played import Outcome, play, worker_kind
 from cascadia.planner.policies.residence import Kind, alike, spread_out
 from cascadia.planner.policies.sustained import SETTLES
 from cascadia.planner.policies.tables import Group, group
-from cascadia.policy.arrivals import Empirical, Poisson
+from cascadia.policy.arrivals import Arrivals, Empirical, Poisson
 from cascadia_sim.batch.simulate import WorkerKind
 
 SEARCHED = 30_000
@@ -29,6 +29,8 @@ SEARCHED = 30_000
 BUSIEST = 0.999
 """Policies are solved for loads up to this quantile of the traffic's own, and somewhat beyond."""
 BEYOND = 1.1
+VARIABLE_WORKERS = 4
+"""On more workers a part of the queue as a batch never did better (docs/models/policy.md)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +44,8 @@ class Wanted:
     late_max: float
     accuracy_min: float | None
     late: Literal["serve", "drop"] = "serve"
+    variable: bool = False
+    """Policies that take a part of the queue are solved for too, on few workers."""
 
     @property
     def rate_rps(self) -> float:
@@ -153,11 +157,18 @@ def loads(arrival_s: Floats) -> tuple[float, float]:
 def _rivals(made: Group, wanted: Wanted) -> Iterator[Policies]:
     part = wanted.arrival_s[:SEARCHED] if len(wanted.arrival_s) > SEARCHED else wanted.arrival_s
     from_rps, to_rps = loads(wanted.arrival_s)
-    for kind, law in (("mdp", Poisson(1.0)), ("mdp-counted", Empirical(part, 1.0))):
+    tried: list[tuple[str, Arrivals]] = [("mdp", Poisson(1.0)), ("mdp-counted", Empirical(part, 1.0))]
+    if wanted.variable and made.workers <= VARIABLE_WORKERS:
+        tried.append(("mdp-variable", Poisson(1.0)))
+    for kind, law in tried:
         try:
-            yield mdp_ladder(made, law, from_rps=from_rps, to_rps=to_rps, late_max=wanted.late_max, kind=kind)
+            yield mdp_ladder(
+                made, law, from_rps=from_rps, to_rps=to_rps, late_max=wanted.late_max, kind=kind,
+                variable=kind == "mdp-variable",
+            )  # fmt: skip
         except ValueError:
-            continue  # A trace too short to count in says nothing of its law.
+            # A trace too short to count in says nothing of its law, and the largest batches have too many parts.
+            continue
     parts = _parts(wanted.arrival_s)
     yield in_flight_ladder(made, Sample(parts, (1.0,) * len(parts), wanted.skip), wanted.late_max)
 

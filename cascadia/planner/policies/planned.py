@@ -146,12 +146,6 @@ def predict_one_pass(
 def _check_engines(asked: Asked) -> None:
     for at, stage in enumerate(asked.spec.stages):
         where = f"stages[{at}]"
-        if stage.task != "classify":
-            raise BadInput(
-                f"{where}.task",
-                f"is {stage.task}: a ranking is a request of its own, and no policy can join several to a batch",
-                "plan models that classify, and serve rerankers by a router.yaml (docs/reference/onepass.md)",
-            )
         if stage.engine != "onnxruntime":
             raise BadInput(
                 f"{where}.engine",

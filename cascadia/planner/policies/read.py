@@ -51,6 +51,7 @@ def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda s
         late_max=objective.late_max,
         accuracy_min=objective.quality_min,
         late=objective.late,
+        variable=spec.batching == "variable",
     )
     return Asked(spec, kinds, wanted, _texts(spec, table), notes)
 
@@ -82,7 +83,10 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
                 raise BadInput(
                     f"stages: {stage.name!r}", "says no accuracy", "add `accuracy: <0-100>`, or measure it"
                 )
-            models.append(ModelProfile(stage.name, right, _filled(sizes, str(table), stage.name)))
+            latency_s = _filled(sizes, str(table), stage.name)
+            if spec.workload.documents is not None:
+                latency_s = _of_a_ranking(latency_s, spec.workload.documents, str(table), stage.name)
+            models.append(ModelProfile(stage.name, right, latency_s))
         takes_gib = tuple(stage.memory_gib or 0.0 for stage in spec.stages)
         kinds.append(
             Kind(
@@ -167,6 +171,18 @@ def _filled(sizes: dict[int, float], where: str, stage: str) -> tuple[float, ...
     every = np.interp(np.arange(1, known[-1] + 1), known, [sizes[size] for size in known])
     # A larger batch that was measured to be faster was measured on another day.
     return tuple(float(latency_s) for latency_s in np.maximum.accumulate(every))
+
+
+def _of_a_ranking(latency_s: tuple[float, ...], documents: int, where: str, stage: str) -> tuple[float, ...]:
+    """A ranking is served alone: its query and documents are the engine's batch."""
+    if documents >= len(latency_s):
+        raise BadInput(
+            where,
+            f"has batches of up to {len(latency_s)} of stage {stage!r}, and a ranking of {documents} documents and "
+            f"their query is one of {documents + 1}",
+            "measure so many, in a table with stage, batch, latency_s, or lower workload.documents",
+        )
+    return latency_s[documents : documents + 1]
 
 
 def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, tuple[str, ...]]:

@@ -24,7 +24,7 @@ ROUTINGS = 4
 """Of the lightest so many say where the search begins, and where it ends."""
 
 HARDLY = 0.01
-"""Where no rate is kept, that of so little of the trace's says why."""
+"""No rate below so little of the trace's is looked for; where none is kept, that says why."""
 
 LESS = 0.98
 """So much less is planned for where a plan's own search finds none at the rate for which one was found."""
@@ -60,7 +60,7 @@ def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[st
             return keeps(search, factor)
 
         guess = max(LIKELY * hope.sustained, best * (1 + PRECISION))
-        best = largest(holds, best, hope.bound * (1 + PRECISION), guess)
+        best = largest(holds, best, hope.bound * (1 + PRECISION), guess, least=HARDLY)
     return best
 
 

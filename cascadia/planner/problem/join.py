@@ -82,6 +82,7 @@ def join(
     if max_input_tokens is not None:
         wanted = _Lengths(np.minimum(wanted.input_tokens, max_input_tokens), wanted.output_tokens)
     served, notes = _within_contexts(wanted, contexts, overlong, where)
+    served = served._replace(output_tokens=table.as_left(served.output_tokens, row))
     shortest = served.input_tokens.min(axis=0)
     prefix = np.zeros(len(trace), np.int64) if trace.prefix_tokens is None else trace.prefix_tokens
     workload = Workload(
@@ -129,11 +130,15 @@ def _drawn_rows(trace: Trace, table: QualityTable, seed: int) -> Ints:
 
 
 def _table_lengths(table: QualityTable, row: Ints) -> _Lengths:
-    return _Lengths(_tokens(table.input_tokens)[:, row], _tokens(table.output_tokens)[:, row])
+    return _Lengths(_tokens(table.input_tokens)[:, row], _tokens(_whole(table))[:, row])
+
+
+def _whole(table: QualityTable) -> NDArray[np.float64]:
+    return table.output_tokens if table.whole_tokens is None else table.whole_tokens
 
 
 def _trace_lengths(trace: Trace, table: QualityTable) -> _Lengths:
-    mean = table.output_tokens.mean(axis=1)
+    mean = _whole(table).mean(axis=1)
     ratio = mean / mean.mean()
     stages = len(table.stages)
     inputs = np.repeat(trace.input_tokens[np.newaxis, :], stages, axis=0)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ExitPromise
 from cascadia.domain.problem import Judge, Stage
 from cascadia.planner.problem.models import (
     engine_config,
@@ -12,7 +13,7 @@ from cascadia.planner.problem.models import (
     find_weights,
     leaves_batch_tokens,
 )
-from cascadia.planner.spec.models import JudgeSpec
+from cascadia.planner.spec.models import ExitPromiseSpec, JudgeSpec
 from cascadia_judge.llm.prompt import PROMPT_TOKENS
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
@@ -96,7 +97,28 @@ def _external(spec: JudgeSpec) -> Judge:
 def _on_the_router(spec: JudgeSpec, kind: Literal["embedding", "probe", "certainty"], folder: Path) -> Judge:
     verdict = _verdict(spec)
     head = None if spec.model is None else str((folder / Path(spec.model).expanduser()).absolute())
-    return Judge(kind, "router", model=head, latency_p50_s=verdict.p50_s, latency_p95_s=verdict.p95_s)
+    return Judge(
+        kind,
+        "router",
+        model=head,
+        latency_p50_s=verdict.p50_s,
+        latency_p95_s=verdict.p95_s,
+        exits=_exits(spec.exits, head),
+    )
+
+
+def _exits(exits: ExitPromiseSpec | None, head: str | None) -> ExitPromise | None:
+    """Raises `BadInput` where there is no ramp to leave at."""
+    if exits is None:
+        return None
+    if head is None:
+        raise BadInput(
+            "judge: exits", "the judge names no model", "add model: a file of `cascadia judge train`"
+        )
+    if not Path(f"{head}.exits").is_file():
+        what = f"has no {Path(head).name}.exits beside it"
+        raise BadInput(f"judge: exits: {head}", what, "train it with `cascadia judge train-exits`")
+    return ExitPromise(exits.risk, exits.confidence, exits.shadow)
 
 
 def _prompt_tokens(spec: JudgeSpec) -> int:

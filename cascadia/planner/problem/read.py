@@ -69,7 +69,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         where=str(trace_path),
     )
     hosted = judge.model if judge.placement == "self-hosted" else None
-    models = [*(stage.model for stage in stages), *([hosted] if hosted else [])]
+    models = [*(stage.model for stage in stages if stage.architecture), *([hosted] if hosted else [])]
     named = [config_path(model, folder) for model in models]
     named += [calibration_path(part.calibration, folder) for part in (*spec.stages, spec.judge)]
     others = [path for path in named if path is not None]

@@ -7,7 +7,7 @@ paths are those of all gears together.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -79,7 +79,8 @@ def replay(
     stages = tuple(_stage(s, folder) for s in plan.stages)
     known = table if table is not None else drawn_table(plan, seed)
     contexts = tuple(Context(s.name, s.max_model_len) for s in plan.stages)
-    workload, notes = join(trace, known, seed=seed, contexts=contexts)
+    asked = trace if table is not None else replace(trace, prompt_id=None)
+    workload, notes = join(asked, known, seed=seed, contexts=contexts)
     problem = Problem(
         stages,
         plan.cluster,
@@ -145,6 +146,7 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
     score[by, np.arange(DRAWN_PROMPTS)] = ACCEPTED
     foreseen = np.where(_entered(plan, share, by, random), ACCEPTED, REFUSED)
     lengths = np.array([[s.output_ratio] for s in plan.stages]) * np.full(DRAWN_PROMPTS, 1000.0)
+    exits = any(s.exits for s in plan.stages)
     ids = tuple(f"drawn-{i}" for i in range(DRAWN_PROMPTS))
     return QualityTable(
         ids,
@@ -154,7 +156,8 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
         input_tokens=lengths,
         output_tokens=lengths,
         foreseen=foreseen,
-        left=_left(plan, share, by, random) if any(s.exits for s in plan.stages) else None,
+        left=_left(plan, share, by, random) if exits else None,
+        whole_tokens=np.full(lengths.shape, 1000.0) if exits else None,
     )
 
 

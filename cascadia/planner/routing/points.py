@@ -80,6 +80,7 @@ def folded(points: Points, setting: Setting) -> QualityTable:
         output_tokens=output,
         foreseen=None,
         left=left,
+        whole_tokens=table.output_tokens[whole],
     )
 
 

@@ -70,8 +70,7 @@ def under(problem: Problem, setting: Setting) -> Problem:
     """`problem` whose stages answer as `setting` has them; lengths follow the table's, prompt by prompt."""
     assert problem.points is not None
     table, w = folded(problem.points, setting), problem.workload
-    ratio = (table.output_tokens / np.maximum(problem.quality.output_tokens, 1.0))[:, w.row]
-    wrote = np.maximum(np.rint(w.output_tokens * ratio), 1).astype(np.int64)
+    wrote = table.as_left(w.output_tokens, w.row)
     return replace(problem, quality=table, workload=replace(w, output_tokens=wrote), points=None)
 
 

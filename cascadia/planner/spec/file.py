@@ -62,7 +62,8 @@ def check_spec(document: object, file: str) -> Spec:
         raise BadInput(
             file,
             "is of models that answer in one pass, which this command does not take",
-            "use `cascadia plan`, `simulate` and `up`, or `cascadia policy --compare` beside what others do",
+            "use `cascadia plan`, `simulate` and `up`, or `cascadia policy --compare` beside what others do; a plan's "
+            "policies are for all loads of its traffic",
         )
     return _checked(Spec, document, file)
 

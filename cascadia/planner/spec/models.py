@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from cascadia.domain.problem import Engine
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM
@@ -36,6 +36,16 @@ _NOT_LLAMA_CPP = {
     "attention_dp",
     "prefix_caching",
 }
+
+
+def share(text: str) -> float:
+    """`3%` or `0.03` as a share of 1. Raises `ValueError`."""
+    percent = text.strip().endswith("%")
+    try:
+        value = float(text.strip().removesuffix("%"))
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a percentage such as 3% nor a number such as 0.03") from None
+    return value / 100 if percent else value
 
 
 class EngineOptions(Section):
@@ -210,6 +220,23 @@ _EXTERNAL_ONLY = (
 )
 
 
+class ExitPromiseSpec(Section):
+    """Promise by which exits at trained ramps are in force."""
+
+    risk: float = Field(
+        0.01, gt=0, lt=1, description="Share of answers that may differ from the whole's, e.g. `1%`."
+    )
+    confidence: float = Field(0.9, gt=0, lt=1, description="Probability with which that is kept.")
+    shadow: float = Field(
+        0.1, ge=0, le=1, description="Share of the inputs that run to the end, as evidence, e.g. `10%`."
+    )
+
+    @field_validator("risk", "shadow", mode="before")
+    @classmethod
+    def _share(cls, value: object) -> object:
+        return share(value) if isinstance(value, str) else value
+
+
 class ExitSpec(Section):
     """A point at which a stage may answer before all its work is done."""
 
@@ -313,6 +340,7 @@ _USED_BY = {
     "model": {"self-hosted", "external", "embedding", "probe"},
     "prompt_tokens": {"self-hosted", "external"},
     "output_tokens": {"self-hosted", "external"},
+    "exits": {"embedding"},
     "latency_p50_s": {"external", "embedding", "probe", "certainty"},
     "latency_p95_s": {"external", "embedding", "probe", "certainty"},
     "usd_per_million_input_tokens": {"external"},
@@ -350,6 +378,13 @@ class JudgeSpec(EngineOptions):
         description="Tokens of the judge's instructions, beside question and answer; ours where absent.",
     )
     output_tokens: Positive = Field(1, description="Length of a verdict in tokens.")
+    exits: ExitPromiseSpec | None = Field(
+        None,
+        description=(
+            "Of an `embedding` judge: early verdicts, at the ramp that `cascadia judge train-exits` has put beside its "
+            "file; plans count whole verdicts. Default: none."
+        ),
+    )
 
     @property
     def runs(self) -> Literal["self-hosted", "external", "embedding", "probe", "certainty"]:

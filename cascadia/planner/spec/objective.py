@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cascadia.domain.objective import Goal, Level, Metric, bar_meant
-from cascadia.planner.spec.models import Section
+from cascadia.planner.spec.models import Section, share
 
 Preset = Literal["chat", "code-completion", "batch", "agent"]
 
@@ -18,16 +18,6 @@ PRESETS: dict[Preset, tuple[Level, ...]] = {
 """Service levels by kind of use. Somebody reads a chat along: MLPerf Inference's server scenario asks of Llama-2-70B a
 TTFT of 2 s and 200 ms a token, and half of that reads well above anybody's pace. Code is completed while somebody waits
 to type on. An agent reads whole answers only, and makes many calls in a row. A batch has nobody who waits."""
-
-
-def share(text: str) -> float:
-    """`3%` or `0.03` as a share of 1. Raises `ValueError`."""
-    percent = text.strip().endswith("%")
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        raise ValueError(f"{text!r} is neither a percentage such as 3% nor a number such as 0.03") from None
-    return value / 100 if percent else value
 
 
 class LevelSpec(Section):

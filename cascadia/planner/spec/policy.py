@@ -5,8 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cascadia.planner.spec.model import Many
-from cascadia.planner.spec.models import Section, Text, Usd
-from cascadia.planner.spec.objective import share
+from cascadia.planner.spec.models import ExitPromiseSpec, Section, Text, Usd, share
 
 NO_CASCADE_OF_EMBEDDINGS = (
     "embeddings of two models cannot be compared, so they do not cascade; write task: classify or rerank, and serve an "
@@ -64,6 +63,13 @@ class OnePassWorkload(Section):
         le=100,
         description="Without a trace: gaps between arrivals are gamma of this shape. 1 is Poisson, below 1 bursty.",
     )
+    documents: int | None = Field(
+        None,
+        ge=1,
+        le=1023,
+        description="Documents of a ranking, at most: of models that rerank, its time is that of a batch of these and "
+        "the query. Needed there.",
+    )
     requests: int = Field(
         100_000, ge=1000, le=10_000_000, description="Without a trace: how many arrivals are drawn."
     )
@@ -101,23 +107,6 @@ class OnePassObjective(Section):
         return self
 
 
-class OnePassExits(Section):
-    """Exits of the models, at the ramps that `cascadia exits train` has put beside each."""
-
-    risk: float = Field(
-        0.01, gt=0, lt=1, description="Share of answers that may differ from the whole model's, e.g. `1%`."
-    )
-    confidence: float = Field(0.9, gt=0, lt=1, description="Probability with which that is kept.")
-    shadow: float = Field(
-        0.1, ge=0, le=1, description="Share of the inputs that run to the end, as evidence, e.g. `10%`."
-    )
-
-    @field_validator("risk", "shadow", mode="before")
-    @classmethod
-    def _share(cls, value: object) -> object:
-        return share(value) if isinstance(value, str) else value
-
-
 class PolicySpec(Section):
     """Spec of a group of models that answer in one pass: models, workers, traffic and objective."""
 
@@ -129,7 +118,12 @@ class PolicySpec(Section):
     workers: Annotated[tuple[WorkerSpec, ...], Many] = Field(description="Kinds of workers to choose from.")
     workload: OnePassWorkload = Field(description="The requests.")
     objective: OnePassObjective = Field(description="What to optimise, and within which bounds.")
-    exits: OnePassExits | None = Field(
+    batching: Literal["maximal", "variable"] = Field(
+        "maximal",
+        description="Batches of a solved policy: all that is queued, or with `variable` a part of it where that is "
+        "better, which takes minutes to solve; for up to 4 workers, and where late requests are served.",
+    )
+    exits: ExitPromiseSpec | None = Field(
         None,
         description="Early exits, which engines are started with; plans count the whole models' times. Default: none.",
     )
@@ -147,6 +141,18 @@ class PolicySpec(Section):
             told = ", ".join(sorted(str(name) for name in groups))
             raise ValueError(f"the stages are of several groups ({told}); plan one group at a time")
         return stages
+
+    @model_validator(mode="after")
+    def _one_task(self) -> "PolicySpec":
+        tasks = [stage.task for stage in self.stages]
+        if len(set(tasks)) > 1:
+            raise ValueError("some stages classify and others rerank; plan each task by a spec of its own")
+        documents = self.workload.documents
+        if tasks[0] == "rerank" and documents is None:
+            raise ValueError("does not say how long rankings are; add `documents: <number>` to workload")
+        if tasks[0] == "classify" and documents is not None:
+            raise ValueError("workload.documents says nothing to models that classify; leave it out")
+        return self
 
     @field_validator("workers")
     @classmethod

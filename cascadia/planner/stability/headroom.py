@@ -15,6 +15,9 @@ PRECISION = 0.02
 MOST = 1000.0
 """No factor above this is looked for."""
 
+STEP, WIDEST = 1.06, 16.0
+"""Factors between what is asked for one after the other, at first and at most."""
+
 LIKELY = 0.92
 """Of what capacity allows, what is asked for first: bursts take the rest."""
 
@@ -46,16 +49,22 @@ def headroom(
     return largest(holds, at_least, found, found / (1 + 2 * PRECISION))
 
 
-def largest(holds: Callable[[float], bool], low: float, high: float, guess: float) -> float:
-    """The largest value between `low` (which holds) and `high` that holds, to `PRECISION`, if smaller ones hold too."""
-    at = guess
-    while high - low > PRECISION * high:
+def largest(
+    holds: Callable[[float], bool], low: float, high: float, guess: float, *, least: float = 0.0
+) -> float:
+    """The largest value between `low` (which holds) and `high` that holds, to `PRECISION`, if smaller ones hold too.
+
+    Where a `least` is given nothing below it is looked for, `low` is the answer there, and steps widen as they go.
+    """
+    at, step = guess, STEP
+    while high - low > PRECISION * high and high > least:
         if not low < at < high:
             at = (low + high) / 2
         if holds(at):
             low = at
-            at = min((low + high) / 2, low * 1.06)
+            at = min((low + high) / 2, low * step)
         else:
             high = at
-            at = max((low + high) / 2, high / 1.06)
+            at = max((low + high) / 2 if low else least, high / step)
+        step = min(step**2, WIDEST) if least else step
     return low

@@ -83,7 +83,7 @@ def keeps_blocks(problem: Problem, stage: int) -> bool:
     s = problem.stages[stage]
     return (
         problem.workload.blocks is not None
-        and s.external is None
+        and s.architecture is not None
         and s.config.prefix_caching
         and not s.config.prefix_cache_hit_rate
         and s.config.engine != LLAMA_CPP

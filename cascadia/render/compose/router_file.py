@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cascadia.domain.plan import Plan, StagePlan
+from cascadia.domain.planned import planned_document
 from cascadia.domain.routed import stages_document
 
 JUDGE_TIMEOUT_S = 5.0
@@ -17,7 +18,7 @@ def router_document(
     own = {stage.name: _replicas(stage, engines.get(stage.name, ())) for stage in deployed}
     document = stages_document(plan)
     document["stages"] = [{"replicas": own[stage["name"]], **stage} for stage in document["stages"]]
-    document |= {"port": port, **plan.routing_document()}
+    document |= {"port": port, **plan.routing_document(), **planned_document(plan)}
     if judge is not None:
         document["judge"] = {"kind": "embedding", "replicas": [{"url": judge}], "timeout_s": JUDGE_TIMEOUT_S}
     return document

@@ -33,6 +33,7 @@ def router_config(release: Release) -> dict[str, Any]:
         **({"gears": gears} if gears else {}),
         **({"under_load": under_load} if under_load else {}),
         **({"cost_unit": unit} if unit else {}),
+        **({"planned": planned} if (planned := release.values["cascade"].get("planned")) else {}),
         **({"judge": judge} if judge else {}),
         "host": "0.0.0.0",
         "port": HTTP_PORT,

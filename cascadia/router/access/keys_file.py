@@ -77,12 +77,18 @@ def entry_of(key: Key, created: datetime) -> dict[str, Any]:
 
 
 def add_key(path: Path, key: Key, created: datetime) -> None:
-    """Makes the file where it is missing. Raises `BadInput`, also where the name is taken."""
+    """Makes the file where it is missing. Raises `BadInput`, also where the name is taken, or the key is one that no
+    file may hold: it would lock out everybody whose key is beside it."""
+    entry = entry_of(key, created)
+    try:
+        _Entry.model_validate_json(json.dumps(entry))
+    except ValidationError as error:
+        raise bad_input(error, _Entry, "the key") from None
     with _held(path):
         entries = _read(path) if path.exists() else []
-        if any(entry.name == key.name for entry in entries):
+        if any(each.name == key.name for each in entries):
             raise BadInput("--name", f"{key.name!r} is taken", "revoke that key first, or name another")
-        _write(path, [*(_plain(entry) for entry in entries), entry_of(key, created)])
+        _write(path, [*(_plain(each) for each in entries), entry])
 
 
 def revoke_key(path: Path, name_or_id: str) -> Key:

@@ -19,9 +19,19 @@ from cascadia.router.telemetry.internal_errors import tell
 EVERY_S = 1.0
 QUIET_S = 5.0
 """Between two looks at what others have spent, where this process has nothing to tell."""
+KEPT_MONTHS = 2
+"""Beside the one that it is."""
 
 Sums = dict[str, dict[str, float]]
 """Dollars by key's id and stage."""
+
+
+class PartlyRead(OSError):
+    """Part of a book that could not be read; `others` is what could."""
+
+    def __init__(self, what: str, others: Sums) -> None:
+        super().__init__(what)
+        self.others = others
 
 
 class Book(Protocol):
@@ -42,32 +52,37 @@ class Spending:
         self.book: Book | None = None
         self._failed = failed
         self._wall = wall
-        self._mine: Sums = {}
-        self._others: Sums = {}
-        self._month, self._ends_s = month_of(wall())
+        self._mine: dict[str, Sums] = {}
+        self._others: dict[str, Sums] = {}
+        self._since_s = wall()
+        self._month, self._ends_s = month_of(self._since_s)
         self._wanted: Callable[[], bool] = lambda: True
-        self._changed = False
+        self._changed: set[str] = set()
         self._worker: asyncio.Task[None] | None = None
 
     @property
     def month(self) -> str:
-        """Month as 2026-11. Where another has begun nobody has spent anything in it."""
-        if self._wall() >= self._ends_s:
-            self._month, self._ends_s = month_of(self._wall())
-            self._mine, self._others = {}, {}
+        """Month as 2026-11. A clock that jumps comes back to what was spent in the month that it left."""
+        now_s = self._wall()
+        if not self._since_s <= now_s < self._ends_s:
+            self._since_s = now_s
+            self._month, self._ends_s = month_of(now_s)
+            for sums in (self._mine, self._others):
+                for old in sorted(sums.keys() - {self._month})[:-KEPT_MONTHS]:
+                    del sums[old]
         return self._month
 
     def charge(self, key: str, stage: str, usd: float) -> None:
-        _ = self.month
-        own = self._mine.setdefault(key, {})
+        month = self.month
+        own = self._mine.setdefault(month, {}).setdefault(key, {})
         own[stage] = own.get(stage, 0.0) + usd
-        self._changed = True
+        self._changed.add(month)
 
     def of(self, key: str) -> dict[str, float]:
         """Dollars of a key this month, by stage."""
-        _ = self.month
-        found = dict(self._others.get(key, {}))
-        for stage, usd in self._mine.get(key, {}).items():
+        month = self.month
+        found = dict(self._others.get(month, {}).get(key, {}))
+        for stage, usd in self._mine.get(month, {}).get(key, {}).items():
             found[stage] = found.get(stage, 0.0) + usd
         return found
 
@@ -92,18 +107,19 @@ class Spending:
             await self.book.close()
 
     async def exchange(self) -> None:
+        """Tells what was charged, of the month before too where that was still to tell; reads what others have."""
         if self.book is None or not self._wanted():
             return
-        month = self.month
-        self._changed = False
-        try:
-            found = await self.book.exchange(month, self._mine)
-        except (StoreFailed, OSError) as error:
-            self._changed = True
-            self._failed(error.kind if isinstance(error, StoreFailed) else "file")
-            return
-        if month == self.month:
-            self._others = found
+        for month in sorted({*self._changed, self.month}):
+            self._changed.discard(month)
+            try:
+                self._others[month] = await self.book.exchange(month, self._mine.get(month, {}))
+            except PartlyRead as error:
+                self._others[month] = error.others
+                self._failed("file")
+            except (StoreFailed, OSError) as error:
+                self._changed.add(month)
+                self._failed(error.kind if isinstance(error, StoreFailed) else "file")
 
     async def _shared(self) -> None:
         quiet_s = 0.0

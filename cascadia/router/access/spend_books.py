@@ -5,28 +5,46 @@ import fcntl
 import json
 import os
 import secrets
+import threading
 from collections.abc import Mapping
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from cascadia.files.atomic import atomic_write
 from cascadia.router.access.shared_limits import Store
 from cascadia.router.access.shared_script import SPEND
-from cascadia.router.access.spend import Sums
+from cascadia.router.access.spend import KEPT_MONTHS, PartlyRead, Sums
+from cascadia.router.telemetry.internal_errors import tell
 
 KEPT_MS = 40 * 24 * 3600 * 1000
 """After the last word of it a month is forgotten in Redis."""
 SEPARATOR = "|"
+UNREADABLE = ".unreadable"
+
+Months = dict[str, Sums]
+"""Sums by month."""
+
+
+class NoBook(OSError):
+    """A file with something else in it."""
 
 
 class FileBook:
-    """A file a process in `folder`, which is held as long as the process lives: whoever comes next goes on with it."""
+    """A file a process in `folder`, which is held as long as the process lives: whoever comes next goes on with it.
+
+    One that cannot be read is put aside, and never written over: somebody may still learn from it what was spent.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._own: Path | None = None
         self._lock = -1
-        self._before: tuple[str, Sums] = ("", {})
+        self._before: Months = {}
+        self._told: Months = {}
+        self._put_aside = False
+        # A telling that was given up goes on in its thread: the next one comes after it.
+        self._turn = threading.Lock()
 
     async def exchange(self, month: str, mine: Mapping[str, Mapping[str, float]]) -> Sums:
         told = {key: dict(stages) for key, stages in mine.items()}
@@ -38,35 +56,56 @@ class FileBook:
             self._lock, self._own = -1, None
 
     def _exchange(self, month: str, mine: Sums) -> Sums:
-        if self._own is None:
-            self._own = self._taken()
-            self._before = month, read_sums(self._own, month)
-        if self._before[0] != month:
-            self._before = month, {}
-        with atomic_write(self._own, 0o600) as part:
-            part.write_text(json.dumps({"month": month, "usd": added(self._before[1], mine)}))
-        others = added({}, self._before[1])
+        with self._turn:
+            own = self._own or self._taken()
+            self._told[month] = mine
+            sums = {name: added(self._before.get(name, {}), self._told.get(name, {}))
+                    for name in self._before.keys() | self._told.keys()}  # fmt: skip
+            _write(own, sums)
+            return self._of_others(own, month)
+
+    def _of_others(self, own: Path, month: str) -> Sums:
+        """Sums of all but this process. Raises `PartlyRead`."""
+        others, torn = added({}, self._before.get(month, {})), []
         for path in sorted(self._folder.glob("spend-*.json")):
-            if path != self._own:
-                others = added(others, read_sums(path, month))
+            try:
+                others = others if path == own else added(others, read_sums(path, month))
+            except OSError:
+                torn.append(path.name)
+        if self._put_aside or torn:
+            self._put_aside = False
+            raise PartlyRead(f"{', '.join(torn) or 'what was put aside'} is no book of spend", others)
         return others
 
     def _taken(self) -> Path:
-        """The first file that no process holds."""
+        """The first file that no process holds, as this process's own."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        number = 0
-        while True:
-            lock = os.open(
-                self._folder / f"spend-{number}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-            )
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(lock)
-                number += 1
-                continue
-            self._lock = lock
-            return self._folder / f"spend-{number}.json"
+        number, lock = 0, -1
+        while (lock := self._held(number)) < 0:
+            number += 1
+        path = self._folder / f"spend-{number}.json"
+        try:
+            self._before = read_months(path)
+        except NoBook as error:
+            tell("the book of spend cannot be read, and is put aside", error)
+            path.replace(f"{path}{UNREADABLE}")
+            self._put_aside, self._before = True, {}
+        except OSError:
+            os.close(lock)
+            raise
+        self._lock, self._own = lock, path
+        return path
+
+    def _held(self, number: int) -> int:
+        """Descriptor of the lock of this number; -1 where another process has it."""
+        path = self._folder / f"spend-{number}.lock"
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(lock)
+            return -1
+        return lock
 
 
 class RedisBook:
@@ -103,16 +142,35 @@ def added(sums: Sums, more: Mapping[str, Mapping[str, float]]) -> Sums:
 
 
 def read_sums(path: Path, month: str) -> Sums:
-    """Sums of a file; none where it is of another month, or is not there. Raises `OSError` for one that is no book."""
+    """Sums of a file in `month`; none where it has none, or is not there. Raises `NoBook` for one that is no book."""
+    return read_months(path).get(month, {})
+
+
+def read_months(path: Path) -> Months:
     try:
         document: Any = json.loads(path.read_text())
-        if document["month"] != month:
-            return {}
-        return {key: {s: float(usd) for s, usd in stages.items()} for key, stages in document["usd"].items()}
+        months = {document["month"]: document["usd"], **document.get("earlier", {})}
+        return {month: _sums(usd) for month, usd in months.items()}
     except FileNotFoundError:
         return {}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OSError(f"{path} is no book of spend: {error}") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise NoBook(f"{path} is no book of spend: {error}") from None
+
+
+def _sums(found: Any) -> Sums:
+    """Raises `ValueError` for what nobody can have spent: a budget beside it would never end."""
+    sums = {key: {s: float(usd) for s, usd in stages.items()} for key, stages in found.items()}
+    if not all(isfinite(usd) and usd >= 0 for stages in sums.values() for usd in stages.values()):
+        raise ValueError("dollars that are none")
+    return sums
+
+
+def _write(path: Path, sums: Months) -> None:
+    """The latest months of `sums`. One is named apart, as versions before had no other."""
+    latest, *earlier = sorted(sums, reverse=True)[: KEPT_MONTHS + 1]
+    document = {"month": latest, "usd": sums[latest], "earlier": {month: sums[month] for month in earlier}}
+    with atomic_write(path, 0o600) as part:
+        part.write_text(json.dumps(document))
 
 
 def _text(name: bytes | str) -> str:

@@ -15,8 +15,9 @@ from cascadia.router.cascade.decision import Ask, Decision, Held
 from cascadia.router.cascade.eligible import route, too_long
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.cascade.sessions import Conversations
-from cascadia.router.cascade.thinking import may_leave, thought
+from cascadia.router.cascade.thinking import left_at, may_leave, thought
 from cascadia.router.gates.usage import counted
+from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
 from cascadia.router.replicas.results import MISSING, Reply
@@ -54,7 +55,7 @@ class Cascade:
         counted.
         """
         prices = self.usd_per_token
-        return None if prices is None else sum(prices[step.stage] * step.tokens for step in steps)
+        return None if prices is None else sum(prices[step.stage] * step.all_tokens for step in steps)
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""
@@ -234,9 +235,15 @@ class Cascade:
     ) -> Held | None:
         """The answer of a stage that may leave at one of its exits, with its score; None where `refused` was set."""
         with counted() as spent:
-            found = await thought(ask, stage, step, self.scoring)
+            try:
+                found = await thought(ask, stage, step, self.scoring)
+            except StageFailed:
+                took = Usage(step.input_tokens, step.output_tokens)
+                decision.total = decision.total.plus(took)
+                stage.counted(took)
+                raise
             step.answered_at_s = monotonic()
-            if found.exit_tokens is None and found.body and gated:
+            if found.exit_tokens is None and found.score is None and found.body and gated:
                 found.score = await self.scoring.score(ask, stage, found.written, step)
         stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         for usage in (found.spent, *spent):
@@ -246,6 +253,7 @@ class Cascade:
             return None
         if not ask.holding.take(len(found.body)):
             raise StageFailed(stage.name, "exhausted")
+        stage.metrics.left(left_at(stage, found))
         stage.counted(found.spent, step)
         step.used(*found.spent)
         step.score = found.score

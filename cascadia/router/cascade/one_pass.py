@@ -37,12 +37,15 @@ from cascadia.router.openai.one_pass import (
 )
 from cascadia.router.openai.pooled import pooled
 from cascadia.router.openai.requests import rewritten
+from cascadia.router.replicas.batch_queue import Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step, begun
 from cascadia.router.upstream.errors import UpstreamError
+
+JSON_TYPE = b"application/json"
 
 
 @dataclass(slots=True)
@@ -148,12 +151,11 @@ class OnePassCascade:
 
         async def asked(stage: Stage, step: Step, last: bool) -> bool:
             changes = {"top_n": cut + 1} if wanted and not last else {}
-            call = self._call(ask, stage, step, changes)
-            reply = await stage.buffered(call, _ranked)
+            reply = await self._rank(ask, stage, step, changes)
             if reply.found is None:
                 decision.refused = reply
                 return True
-            self._counted(decision, stage, step, reply.found.usage)
+            decision.total = decision.total.plus(reply.found.usage)
             margin = margin_at(reply.found.scores, cut)
             accepted = self._accepts(ask, stage, step, margin, last)
             if accepted or not best or margin >= best[0][2]:
@@ -237,11 +239,34 @@ class OnePassCascade:
             stage.metrics.left(reply.found.exits)
         return reply
 
-    async def _batched(self, ask: Ask, stage: Stage, step: Step, items: list[bytes]) -> Reply[Classified]:
+    async def _rank(self, ask: Ask, stage: Stage, step: Step, changes: Mapping[str, Any]) -> Reply[Ranked]:
+        call = self._call(ask, stage, step, changes)
+        if stage.name in self.lanes:
+            said = await self._said(ask, stage, step, [call.body])
+            if isinstance(said, Reply):
+                return Reply(said.status, said.content_type, said.body)
+            # The batcher has read it once, and counted it for the stage.
+            found = ranked_in(JSON_TYPE, said[0].raw)
+            step.used(*found.usage)
+            return Reply(200, JSON_TYPE, found.body, found)
+        reply = await stage.buffered(call, _ranked)
+        if reply.found is not None:
+            self._note(stage, step, reply.found.usage)
+        return reply
+
+    async def _said(
+        self, ask: Ask, stage: Stage, step: Step, items: list[bytes]
+    ) -> "list[Said] | Reply[None]":
+        """What engines say of `items`, in batches of the stage's lane."""
         batcher, lane = self.lanes[stage.name]
-        now_s = monotonic()
-        due_s = min(ask.deadline_s, now_s + lane.policies.slo_s)
+        due_s = min(ask.deadline_s, monotonic() + lane.policies.slo_s)
         said = await Gathered(batcher, lane).all_said(items, due_s, ask.deadline_s)
+        if not isinstance(said, Reply):
+            step.replica, step.tries, step.answered_at_s = said[-1].replica, 1, monotonic()
+        return said
+
+    async def _batched(self, ask: Ask, stage: Stage, step: Step, items: list[bytes]) -> Reply[Classified]:
+        said = await self._said(ask, stage, step, items)
         if isinstance(said, Reply):
             return Reply(said.status, said.content_type, said.body)
         usage = Usage(sum(one.tokens for one in said), 0)
@@ -249,15 +274,10 @@ class OnePassCascade:
             parts = tuple(part_of(one.raw) for one in said)
         except UpstreamError as error:
             raise failed(stage.name, error) from None
-        step.replica, step.tries = said[-1].replica, 1
         # The batcher has counted for the stage what the batch took.
         step.used(*usage)
         body = answer_of(token_hex(16).encode(), stage.settings.model, [], 0)
-        return Reply(200, b"application/json", body, Classified(parts, usage, body))
-
-    def _counted(self, decision: OnePassDecision, stage: Stage, step: Step, usage: Usage) -> None:
-        decision.total = decision.total.plus(usage)
-        self._note(stage, step, usage)
+        return Reply(200, JSON_TYPE, body, Classified(parts, usage, body))
 
     def _note(self, stage: Stage, step: Step, usage: Usage) -> None:
         stage.counted(usage)

@@ -11,6 +11,8 @@ from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.telemetry.trace_context import Trace
 
 LEFT = "left"
+_GIVEN_UP = frozenset({LEFT, "deadline"})
+"""How a turn ends that its client gave up, or whose time it had set itself: the engine has read the prompt."""
 
 
 class Record(Struct):
@@ -60,14 +62,15 @@ class Record(Struct):
             if not step.outcome:
                 step.outcome = entry.get("error") or LEFT
                 step.ended_at_s = ended_at_s
-            if step.output_tokens and not step.input_tokens:
+            begun = step.output_tokens or (step.tries and step.outcome in _GIVEN_UP)
+            if begun and not step.input_tokens:
                 step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
             read = step.input_tokens
         if self.steps:
             # What a ledger shares the bill by: tokens read and written, of all that was asked of each stage.
             spent: dict[str, int] = {}
             for step in self.steps:
-                spent[step.stage] = spent.get(step.stage, 0) + step.tokens
+                spent[step.stage] = spent.get(step.stage, 0) + step.all_tokens
             entry["tokens"] = spent
         if self.ask is not None:
             entry["steps"] = [step.line() for step in self.steps]

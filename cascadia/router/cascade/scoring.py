@@ -136,7 +136,7 @@ class Scoring:
         await turn_after(ask.body)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
-        context = GateContext(stage.name, asked.said, partial(self._again, ask, stage))
+        context = GateContext(stage.name, asked.said, partial(self._again, ask, stage, step))
         token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
@@ -211,7 +211,7 @@ class Scoring:
             resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,
         )
 
-    async def _again(self, ask: Ask, stage: Stage, changes: Mapping[str, Any]) -> Choice:
+    async def _again(self, ask: Ask, stage: Stage, step: Step, changes: Mapping[str, Any]) -> Choice:
         """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
         call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=changes)
         try:
@@ -221,5 +221,6 @@ class Scoring:
         if reply.found is None:
             raise JudgeFailed(f"status-{reply.status}")
         spend(reply.found.usage)
+        step.again(*reply.found.usage)
         stage.counted(reply.found.usage)
         return reply.found.choices[0]

@@ -5,8 +5,9 @@ Every call continues what the model has written, as the last message; its engine
 engine that parses the thinking out of its answers cannot be continued so: it is started without such a parser.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import UNSET
@@ -50,45 +51,98 @@ def may_leave(ask: Ask, stage: Stage, scoring: Scoring) -> bool:
 
 
 async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thought:
-    """The stage's answer, from the first of its exits that is good enough. Raises `StageFailed`."""
+    """The stage's answer, from the first of its exits that is good enough. Raises `StageFailed`.
+
+    A request that is drawn has a trial at every exit on its way and goes on from all, so that exits are certified.
+    """
 
     settings, so_far, used, spent, read = stage.settings, "", 0, NOTHING, 0
+    exits, trials = stage.exits, dict[int, float]()
+    drawn = exits.drawn()
 
-    async def asks(behind: str, most: int | None, *, gated: bool) -> Reply[Written]:
-        call = scoring.call(ask, stage, step, gated=gated, more=_continued(ask, behind, most))
+    async def asks(behind: str, most: int | None) -> Reply[Written]:
+        # Whatever comes may be the end, and then it is scored.
+        call = scoring.call(ask, stage, step, gated=True, more=_continued(ask, behind, most))
         reply = await stage.buffered(call, READERS[False, False])
-        if reply.found is not None and settings.echoes:
+        if reply.found is None:
+            return reply
+        # At once: what fails later on has cost what it took until then.
+        step.used(*Usage(step.input_tokens, step.output_tokens).plus(reply.found.usage))
+        if settings.echoes:
             said = reply.found.choices[0]
             said.text = said.text.removeprefix(behind)
         return reply
 
-    for exit_ in settings.exits:
-        piece = await asks(so_far, exit_.thinking_tokens - used, gated=False)
+    async def whole(found: Thought) -> Thought:
+        return await _compared(ask, stage, step, scoring, trials, found) if drawn else found
+
+    for at, exit_ in enumerate(settings.exits):
+        if not (drawn or exit_.last or exits.open(at)):
+            continue
+        left = _left(ask, used)
+        if left is not None and left <= exit_.thinking_tokens - used:
+            # The request ends first: there is nothing left to answer with behind this exit.
+            break
+        piece = await asks(so_far, max(1, exit_.thinking_tokens - used))
         if piece.found is None:
-            return Thought(piece)
+            return Thought(piece, spent=spent)
         said, spent = piece.found.choices[0], spent.plus(piece.found.usage)
         read = read or piece.found.usage.input_tokens
         so_far += said.text
         used += piece.found.usage.output_tokens
         if said.finish != "length":
-            return _whole(piece, so_far, Usage(read, used), spent)
-        trial = await asks(so_far + settings.ends_thinking, _left(ask, used), gated=True)
+            return await whole(_whole(piece, so_far, Usage(read, used), spent))
+        trial = await asks(so_far + settings.ends_thinking, _left(ask, used))
         if trial.found is None:
-            return Thought(trial)
+            return Thought(trial, spent=spent)
         spent = spent.plus(trial.found.usage)
         score = await scoring.score(ask, stage, trial.found, step)
-        good = score is not None and score >= exit_.threshold
-        if exit_.last or good:
+        good = score is not None and score >= ask.score_min and exits.leaves(at, score)
+        if exit_.last or (good and not drawn):
             usage = Usage(read, used + trial.found.usage.output_tokens)
             found = _whole(trial, trial.found.choices[0].text, usage, spent, thinking=so_far)
-            at, least = exit_.thinking_tokens, exit_.threshold
-            return replace(found, score=score, exit_tokens=at, threshold=least, good=good and not exit_.last)
-    rest = await asks(so_far, _left(ask, used), gated=True)
+            found.score, found.exit_tokens, found.threshold = score, exit_.thinking_tokens, exit_.threshold
+            found.good = good and not exit_.last
+            return await whole(found)
+        if score is not None:
+            trials[at] = score
+    rest = await asks(so_far, _left(ask, used))
     if rest.found is None:
-        return Thought(rest)
+        return Thought(rest, spent=spent)
     used += rest.found.usage.output_tokens
     text = so_far + rest.found.choices[0].text
-    return _whole(rest, text, Usage(read, used), spent.plus(rest.found.usage))
+    return await whole(_whole(rest, text, Usage(read, used), spent.plus(rest.found.usage)))
+
+
+class Left(NamedTuple):
+    """Exit at which one request left, as the metrics count it."""
+
+    left: list[int]
+    setting: int
+    settings: int
+    withdrawn: int
+
+
+def left_at(stage: Stage, found: Thought) -> Left:
+    """Where a stage's answer left, and its exits' state."""
+    points = [each.thinking_tokens for each in stage.settings.exits]
+    places = [int(found.good and found.exit_tokens == at) for at in points]
+    return Left([*places, 1 - sum(places)], *stage.exits.state)
+
+
+async def _compared(
+    ask: Ask, stage: Stage, step: Step, scoring: Scoring, trials: Mapping[int, float], found: Thought
+) -> Thought:
+    """`found`, scored, with what it says of the `trials` before it told to the certificate.
+
+    Where nobody can score it nothing is learned.
+    """
+    if trials and found.score is None:
+        found.score = await scoring.score(ask, stage, found.written, step)
+    if not trials or found.score is not None:
+        lost = stage.exits.feed(trials, found.score or 0.0)
+        stage.metrics.thought_on(lost)
+    return found
 
 
 def _left(ask: Ask, used: int) -> int | None:

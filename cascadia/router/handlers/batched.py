@@ -12,7 +12,6 @@ from cascadia.router.handlers.fast_path import Serves
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.errors import StageFailed
-from cascadia.router.openai.one_pass import answer_of
 from cascadia.router.replicas.batch_queue import Member, Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.results import Reply
@@ -79,7 +78,12 @@ class Batched:
         self.said[slot] = said
         self._left -= 1
         if not self._left and not self._ended:
-            self._answer()
+            self._ended = True
+            try:
+                self._answer()
+            except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
+                self.service.fault(self.exchange, self.record, error)
+            self._close()
 
     def refused(self, slot: int, reply: "Reply[None]") -> None:  # noqa: ARG002 (all fails as one)
         if self._end():
@@ -109,13 +113,16 @@ class Batched:
         if self._ended:
             return False
         self._ended = True
+        # Those that were answered before the rest was given up have cost what they took.
+        if said := [one for one in self.said if one is not None]:
+            self.step.stage = said[-1].stage
+            self.step.used(sum(one.tokens for one in said), 0)
         for member in self._members:
             if self.said[member.slot] is None:
                 self.batcher.leave(member)
         return True
 
     def _answer(self) -> None:
-        self._ended = True
         said = [one for one in self.said if one is not None]
         tokens = sum(one.tokens for one in said)
         exchange, step, stage = self.exchange, self.step, self.batcher.stages[said[-1].stage]
@@ -128,6 +135,6 @@ class Batched:
         step.ended("accepted")
         stage.metrics.requests.value += 1.0
         stage.metrics.seconds.observe(monotonic() - exchange.started_s)
-        body = answer_of(exchange.request_id, stage.settings.model, [one.raw for one in said], tokens)
+        parts = [one.raw for one in said]
+        body = self.batcher.wire.answer(exchange.request_id, stage.settings.model, parts, tokens)
         exchange.reply(stage.head, body)
-        self._close()

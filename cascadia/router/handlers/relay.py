@@ -66,7 +66,7 @@ async def relay(
             tail += data
             if response and not ended:
                 ended = any(end in tail for end in (*FINAL, *FAILED))
-            parts += data.count(b"data: {")
+            parts += data.count(b"data: {") + data.count(b"data:{")
             # Cut at twice its size, not at each part: that would copy it as often.
             if len(tail) > 2 * TAIL_BYTES:
                 del tail[:-TAIL_BYTES]
@@ -85,6 +85,9 @@ async def relay(
         stage.metrics.upstream_error(why.kind)
         raise failed(stage.name, why) from None
     finally:
+        if step.answered_at_s is None and not step.counted:
+            # Whoever cuts the stream before its usage comes has had what was written.
+            step.output_tokens = parts
         live.close(ok)
 
 

@@ -21,7 +21,6 @@ from cascadia.router.http.exchange import CLIENT_LEFT, Admitted, Exchange
 from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
-from cascadia.router.openai.one_pass import inputs_of
 from cascadia.router.openai.requests import (
     BYTES_PER_TOKEN,
     Fields,
@@ -218,7 +217,8 @@ class Service:
         self, exchange: Exchange, fields: Fields, record: Record, *, as_task: bool = False
     ) -> Work | None:
         """Work as of `_work`; `as_task`: there is a task for it already, and always something left to do."""
-        if self.lanes and exchange.head.api == "classify" and (found := self.lanes.get(fields.model)):
+        batched = self.lanes and exchange.head.api == self.settings.task
+        if batched and (found := self.lanes.get(fields.model)):
             return self._batched(exchange, fields, record, *found, as_task=as_task)
         prefix = prefix_of(fields) if self._prefixes else None
         stage = self.stages.get(fields.model)
@@ -258,7 +258,7 @@ class Service:
     ) -> Work | None:
         """Work as of `_routed`, of a request to a group or one of its stages."""
         record.entry["model"] = lane.name
-        items = inputs_of(fields)
+        items = batcher.wire.members(exchange.body, fields)
         if not items:
             raise ApiError(
                 400, "not_batched", "Give `input`: messages are not served in batches.", param="input"
@@ -310,20 +310,19 @@ class Service:
     def _charge(self, reservation: Admitted, record: Record) -> None:
         """Charges the key what the request's engines read and wrote."""
         for step in record.steps:
-            if (price := self.prices.get(step.stage)) is not None and step.tokens:
-                read, wrote = price
-                reservation.charge(step.stage, (step.input_tokens * read + step.output_tokens * wrote) / 1e6)
+            if (price := self.prices.get(step.stage)) is not None and step.all_tokens:
+                reservation.charge(step.stage, step.usd(*price))
 
     def _account(self, record: Record) -> None:
         """Counts what the cascade's answer cost, and what a single model would have read and written for it."""
         for step in record.steps:
-            self.stages[step.stage].metrics.cascade_tokens.inc(step.tokens)
+            self.stages[step.stage].metrics.cascade_tokens.inc(step.all_tokens)
         if record.answered is not None:
             self.metrics.answer_tokens.inc(record.answered.tokens)
         prices = self.cascade.usd_per_token
         if prices is not None:
             for step in record.steps:
-                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.tokens)
+                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.all_tokens)
             if record.answered is not None:
                 self.metrics.alone_usd.inc(prices[self.order[-1]] * record.answered.tokens)
         if record.entry.get("stopped") is not None:

@@ -83,11 +83,15 @@ def _of_timed(router: HasStages) -> Iterator[Metric]:
         "stage_foresees", "1: replicas are chosen by the times foreseen, 0: by work in hand.", "stage"
     )
     error = _family("latency_error", "Mean relative error of the times foreseen.", "stage", "kind")
+    explained = _family(
+        "length_explained", "Share of the variance of answers' lengths that was foretold.", "stage"
+    )
     for name, rule in timed:
         relied.add_metric((name,), float(rule.relied))
+        explained.add_metric((name,), rule.length.explained)
         for kind, model in rule.models.items():
             error.add_metric((name, kind), model.error)
-    yield from (relied, error)
+    yield from (relied, error, explained)
     matchings = [
         (stage.name, stage.admission.matching)
         for stage in router.all_stages

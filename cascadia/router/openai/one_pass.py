@@ -3,6 +3,7 @@
 An answer is taken apart into its parts, which stay as the engine wrote them, and put together anew.
 """
 
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
@@ -16,7 +17,7 @@ from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields
 from cascadia.router.upstream.errors import UpstreamError
 
-_INDEX = b'{"index":'
+_INDEX = re.compile(rb'\{"index":\d+(?=,)')
 INPUTS_MAX = 1024
 """Of one request: an answer has a part for each."""
 
@@ -85,6 +86,8 @@ class _Score(Struct):
 
 
 _list = msgspec.json.Decoder(list[Raw])
+_tokens = msgspec.json.Decoder(list[int])
+_token_lists = msgspec.json.Decoder(list[list[int]])
 _classification = msgspec.json.Decoder(_Classification)
 _probabilities = msgspec.json.Decoder(_Probabilities)
 _ranking = msgspec.json.Decoder(_Ranking)
@@ -111,7 +114,18 @@ def inputs_of(fields: Fields) -> list[bytes]:
     if not 0 < len(items) <= INPUTS_MAX:
         message = f"`input` has {len(items)} texts; give 1 to {INPUTS_MAX}."
         raise ApiError(400, "invalid_value", message, param="input")
-    return items if items[0][:1] in (b'"', b"[") else [given]
+    if all(item.startswith(b'"') for item in items):
+        return items
+    try:
+        # One that no engine takes would have the batch refused in which others' inputs are.
+        if items[0].startswith(b"["):
+            _token_lists.decode(given)
+            return items
+        _tokens.decode(given)
+    except msgspec.MsgspecError:
+        message = "`input` is a text, a list of texts, or lists of token ids."
+        raise ApiError(400, "invalid_type", message, param="input") from None
+    return [given]
 
 
 def listed(items: Sequence[bytes]) -> Raw:
@@ -154,7 +168,10 @@ def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[
         raise UpstreamError("unreadable", "no classification in JSON") from None
     if len(found.data) != count:
         raise UpstreamError("unreadable", f"{len(found.data)} parts for {count} inputs")
-    return _counted(found.usage), [bytes(raw) for raw in found.data], _exits(found.usage)
+    parts = [bytes(raw) for raw in found.data]
+    if not all(part.startswith(b"{") for part in parts):
+        raise UpstreamError("unreadable", "a part that is no object")
+    return _counted(found.usage), parts, _exits(found.usage)
 
 
 def batch_body(model: str, items: Sequence[bytes]) -> bytes:
@@ -240,9 +257,10 @@ def put_together(body: bytes, parts: Sequence[bytes], usage: Usage, note: Mappin
 
 def _numbered(raw: bytes, index: int) -> bytes:
     """`raw` with its `index`; as it is where that is its own already."""
-    if raw.startswith(_INDEX):
+    found = _INDEX.match(raw)
+    if found is not None:
         # As engines write it, and we: nothing need be decoded.
-        return _INDEX + b"%d" % index + raw[raw.index(b",") :]
+        return b'{"index":%d' % index + raw[found.end() :]
     return _encode(members_of(raw) | {"index": index})
 
 

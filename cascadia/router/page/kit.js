@@ -59,5 +59,5 @@ function ago(value) {
 
 function table(element, caption, heads, rows) {
   const head = make("tr", {}, ...heads.map(([text, kind]) => make("th", { scope: "col", class: kind || "" }, text)));
-  element.replaceChildren(make("caption", {}, caption), make("thead", {}, head), make("tbody", {}, ...rows));
+  element.replaceChildren(make("caption", {}, make("span", {}, caption)), make("thead", {}, head), make("tbody", {}, ...rows));
 }

@@ -180,6 +180,34 @@ function gears(state) {
     [["gear"], ["stages asked", "left"], ["up to in flight"], ["requests"], ["share"]], rows);
 }
 
+const FIGURES = {
+  rps: (value) => `${rate(value)} /s`, s: seconds, share: (value) => share(value, 1), score: (value) => value.toFixed(1),
+  usd: (value) => `$${value < 1 ? value.toPrecision(2) : value.toFixed(2)}`,
+};
+
+function away(row) {
+  // Shares and scores differ by points, the rest by a part of what was planned.
+  if (row.measured === null) return "";
+  const points = row.unit === "share" ? 100 * (row.measured - row.planned) : row.measured - row.planned;
+  const signed = (value, text) => `${value < 0 ? "−" : "+"}${text}`;
+  if (row.unit === "share" || row.unit === "score") return signed(points, `${Math.abs(points).toFixed(row.unit === "share" ? 0 : 1)} points`);
+  return row.planned ? signed(points, share(Math.abs(points), row.planned)) : "";
+}
+
+function besidePlan(state) {
+  const found = state.beside_plan;
+  byId("planned-section").hidden = !found;
+  if (!found) return;
+  const rows = found.map((row) => {
+    const said = FIGURES[row.unit];
+    const measured = row.measured === null ? "–" : `${said(row.measured)}${row.off ? ` ± ${row.off.toFixed(1)}` : ""}`;
+    return make("tr", {}, make("th", { scope: "row" }, row.what), make("td", {}, said(row.planned)), make("td", {}, measured),
+      make("td", {}, away(row)));
+  });
+  table(byId("planned"), "Measured in the time chosen above. Dollars: the replicas that there are, and what APIs were sent.",
+    [["figure", "left"], ["planned"], ["measured"], ["away by"]], rows);
+}
+
 function stages(state) {
   const heads = ["stage", "p50", "p95", "first part p95", "per token p50", "waiting", "wait p95", "tokens in", "tokens out", "errors"];
   const rows = state.stages.map((stage) => {
@@ -321,6 +349,7 @@ function show(state) {
   tiles(state);
   funnel(state);
   gears(state);
+  besidePlan(state);
   stages(state);
   replicas(state);
   keys(state);

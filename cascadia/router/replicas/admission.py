@@ -160,10 +160,13 @@ class Admission:
         _reserve(replica, -1)
 
     def asked(self, call: Call) -> Asked:
-        """What is known of the call beforehand."""
-        most_s = self.latency_max_s
-        left_s = inf if most_s is None else min(most_s, call.deadline_s - monotonic())
-        return Asked(call.tokens, call.most_output, call.prefix, left_s)
+        """What is known of the call beforehand; its answer is wanted within what its turn here has left."""
+        if self.latency_max_s is None:
+            return Asked(call.tokens, call.most_output, call.prefix)
+        now_s = monotonic()
+        spent_s = 0.0 if call.step is None else now_s - call.step.started_at_s
+        left_s = min(self.latency_max_s - spent_s, call.deadline_s - now_s)
+        return Asked(call.tokens, call.most_output, call.prefix, max(0.0, left_s))
 
     def tokens(self, call: Call) -> int:
         """Tokens that the call is likely to read and write."""

@@ -1,13 +1,16 @@
 """Members that wait for a batch: the earliest deadline first, in one queue or in one a worker."""
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from msgspec import Struct
 
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.replicas.results import Reply
+
+FEW = 64
+"""So many that left are kept in any case."""
 
 
 class Said(Struct, frozen=True):
@@ -42,34 +45,48 @@ class Member(Struct, eq=False):
     resets: int = 0
     """Batches of it that broke off."""
     left: bool = False
+    queue: "Queue | None" = None
+    """Where it waits."""
 
 
 class Queue:
     """`workers` queues that are filled in turn, or one (`workers` 0) for all."""
 
-    __slots__ = ("_heaps", "_next", "_number", "count")
+    __slots__ = ("_gone", "_heaps", "_next", "_number", "count")
 
     def __init__(self, workers: int) -> None:
         self._heaps: list[list[tuple[float, int, Member]]] = [[] for _ in range(max(1, workers))]
-        self._next = self._number = 0
+        self._next = self._number = self._gone = 0
         self.count = 0
+        """Of those who wait; who has left takes nobody's place."""
 
     def add(self, member: Member) -> None:
         self._number += 1
         heappush(self._heaps[self._next], (member.due_s, self._number, member))
         self._next = (self._next + 1) % len(self._heaps)
+        member.queue = self
         self.count += 1
 
+    def leave(self, member: Member) -> None:
+        """Nobody waits for it any more. Those that left are dropped once they are as many as those that wait."""
+        member.queue = None
+        self.count -= 1
+        self._gone += 1
+        if self._gone > max(self.count, FEW):
+            self._gone = 0
+            for heap in self._heaps:
+                heap[:] = [each for each in heap if each[2].queue is self]
+                heapify(heap)
+
     def waiting(self, worker: int) -> int:
-        """Number that `worker` may take; those that left among them are counted until they are met."""
+        """Number that `worker` may take; those that left among them are counted until they are met or dropped."""
         return len(self._heap(worker))
 
     def earliest(self, worker: int) -> Member | None:
         """The first that `worker` may take; who has left is dropped."""
         heap = self._heap(worker)
         while heap and heap[0][2].left:
-            heappop(heap)
-            self.count -= 1
+            self._dropped(heappop(heap)[2])
         return heap[0][2] if heap else None
 
     def take(self, worker: int, most: int) -> list[Member]:
@@ -77,8 +94,15 @@ class Queue:
         found: list[Member] = []
         while len(found) < most and self.earliest(worker) is not None:
             found.append(heappop(self._heap(worker))[2])
-            self.count -= 1
+            self._dropped(found[-1])
         return found
+
+    def _dropped(self, member: Member) -> None:
+        if member.queue is None:
+            self._gone -= 1
+        else:
+            member.queue = None
+            self.count -= 1
 
     def every(self) -> Iterator[Member]:
         for heap in self._heaps:
@@ -90,8 +114,10 @@ class Queue:
         if len(self._heaps) == 1:
             return
         heap, self._heaps[gone] = self._heaps[gone], []
-        self.count -= len(heap)
         for _, _, member in heap:
+            self._dropped(member)
+            if member.left:
+                continue
             if self._next == gone:
                 self._next = (self._next + 1) % len(self._heaps)
             self.add(member)

@@ -14,8 +14,9 @@ from time import monotonic
 
 from cascadia.domain.policy import Decision, Policies
 from cascadia.policy.load import RateWindow
+from cascadia.router.openai.batches import WIRES
 from cascadia.router.openai.errors import Overloaded, StageFailed
-from cascadia.router.openai.one_pass import batch_body, parts_in, shares
+from cascadia.router.openai.one_pass import shares
 from cascadia.router.replicas.batch_queue import Member, Queue, Said
 from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import Reply, refuse
@@ -23,7 +24,6 @@ from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import GroupSettings, Limits
 from cascadia.router.upstream.errors import UpstreamError
 
-PATH = b"/v1/classify"
 LOOKS_S = 0.02
 """How often those that wait are looked at while no worker can take them."""
 RESETS_MAX = 2
@@ -69,7 +69,7 @@ class _Batch:
 
 
 class Batcher:
-    """`stages` by name; each has a replica at each of the `urls` of the workers. `lanes` by name."""
+    """`stages` by name, all of one task; each has a replica at each of the `urls` of the workers. `lanes` by name."""
 
     def __init__(
         self, urls: Sequence[str], stages: Mapping[str, Stage], policies: Sequence[Policies], limits: Limits
@@ -77,6 +77,7 @@ class Batcher:
         self.urls = tuple(urls)
         self.stages = stages
         self.limits = limits
+        self.wire = WIRES[next(iter(stages.values())).settings.task]
         self.lanes = {each.group: Lane(each, len(urls)) for each in policies}
         self._free = dict.fromkeys(range(len(urls)))
         """In the order in which they became free."""
@@ -103,6 +104,8 @@ class Batcher:
     def leave(self, member: Member) -> None:
         """Nobody waits for it any more. A batch whose members have all left is broken off."""
         member.left = True
+        if member.queue is not None:
+            member.queue.leave(member)
         for task, batch in self._running.items():
             if member in batch.members and all(each.left for each in batch.members):
                 task.cancel()
@@ -233,9 +236,9 @@ class Batcher:
         assert replica is not None
         members, limits, started_s = batch.members, self.limits, monotonic()
         stage.metrics.queue.observe(started_s - members[0].came_s)
-        body = batch_body(stage.settings.model, [member.raw for member in members])
+        body = self.wire.body(stage.settings.model, [member.raw for member in members])
         latest_s = max(member.deadline_s for member in members)
-        call = Call(PATH, body, b"", len(body) // 4, None, latest_s, most_output=0)
+        call = Call(self.wire.path, body, b"", len(body) // 4, None, latest_s, most_output=0)
         done = stage.attempts.given(replica, call)
         try:
             left_s = max(0.001, min(latest_s - started_s, limits.total_s))
@@ -249,7 +252,7 @@ class Batcher:
                     done(True)
                     self._refused(batch, Reply(answer.status, answer.content_type, content))
                     return
-                usage, parts, exits = parts_in(answer.content_type, content, len(members))
+                usage, parts, exits = self.wire.parts(answer.content_type, content, len(members))
             finally:
                 replica.pool.release(connection)
         except UpstreamError as error:

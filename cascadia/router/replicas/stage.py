@@ -14,6 +14,8 @@ from cascadia.dispatch.latency_model import Coefficients, LatencyModel
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity
 from cascadia.dispatch.round_robin import SmoothRoundRobin
+from cascadia.exits.certify import Promise
+from cascadia.exits.length import Certified, Fixed
 from cascadia.router.http.wire import JSON, header_lines, status_line
 from cascadia.router.openai.answers import EVENTS, Usage
 from cascadia.router.replicas.admission import Admission
@@ -60,6 +62,7 @@ class Stage:
         self.metrics = metrics
         self.admission = admission
         self.attempts = Attempts(settings, limits, metrics, admission)
+        self.exits = _exits(settings)
         # A plan's names are anyone's: what may not stand in a header is written as %XX.
         self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
         self.head = status_line(200) + header_lines([JSON, self.header])
@@ -87,6 +90,8 @@ class Stage:
         admission.latency_max_s = self.settings.latency_max_s
         self.admission = admission
         self.attempts.inherit(old.attempts)
+        if _promised(self.settings) == _promised(old.settings):
+            self.exits = old.exits
         # There may be more room than before.
         self.wait_queue.wake()
 
@@ -289,6 +294,17 @@ def _forget(reply: Reply[Any]) -> None:
 
 def _close(live: Live) -> None:
     live.close(None)
+
+
+def _promised(settings: StageSettings) -> tuple[object, ...]:
+    return settings.promise, settings.ends_thinking, settings.exits
+
+
+def _exits(settings: StageSettings) -> Certified | Fixed:
+    promise, thresholds = settings.promise, [each.threshold for each in settings.exits]
+    if promise is None or not thresholds:
+        return Fixed(thresholds)
+    return Certified(thresholds, Promise(promise.risk, promise.confidence), promise.shadow)
 
 
 def _balancer(settings: StageSettings) -> Balancer | EarliestFinish:

@@ -101,8 +101,12 @@ class WaitQueue:
         return "late" if self._left(ticket) else "woken"
 
     def wake(self) -> None:
-        """The first who waits looks again, unless replicas are given."""
-        if self.matches is not None and self.matches():
+        """The first who waits looks again, unless replicas are given.
+
+        Who began to wait before they were looks for itself: nobody gives it any.
+        """
+        ours = not self.tickets or self.tickets[-1].waiter is not None
+        if ours and self.matches is not None and self.matches():
             return
         while self.tickets:
             ticket = self.tickets.pop()

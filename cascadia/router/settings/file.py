@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import ASKS_NONE
+from cascadia.domain.plan import ASKS_NONE, ExitPromise
 from cascadia.files.field_errors import bad_input
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
@@ -38,6 +38,7 @@ from cascadia.router.settings.model import (
     Task,
     WhenOverloaded,
 )
+from cascadia.router.settings.planned import PlannedSection, planned_of
 from cascadia.router.settings.secret_values import Secrets
 from cascadia.router.settings.telemetry import SamplesSection, ShadowSection, TracingSection
 
@@ -113,6 +114,17 @@ class _Exit(_Section):
     )
     threshold: float = Field(ge=0, le=1000, description="Least score by which the trial answer is given.")
     last: bool = Field(False, description="Nobody thinks on behind it, whatever the trial's score.")
+
+
+class _ExitPromise(_Section):
+    """Promise by which exits of thinking models are in force: the judge finds the whole answer better, by more than 5
+    points, on no more than `risk` of the requests."""
+
+    risk: float = Field(0.01, gt=0, lt=1, description="Share of the requests (0-1).")
+    confidence: float = Field(0.9, gt=0, lt=1, description="Probability with which it is kept.")
+    shadow: float = Field(
+        0.1, gt=0, le=1, description="Share of the requests that think to the end, as evidence (0-1)."
+    )
 
 
 class _Stage(_Section):
@@ -253,8 +265,14 @@ class _File(_Section):
         max_length=64,
         description="One-pass models on the same workers, which are sent batches, one at a time.",
     )
+    exits: _ExitPromise | None = Field(
+        None, description="Promise by which stages' exits are certified; none where absent: all are in force."
+    )
     under_load: _UnderLoad = _UnderLoad()
     cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
+    planned: PlannedSection | None = Field(
+        None, description="What the plan predicts; the page sets it beside what is measured."
+    )
     cascade: Name = CASCADE
     conversations: _Conversations = _Conversations()
     host: str = "127.0.0.1"
@@ -291,7 +309,11 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
     except ValidationError as error:
         raise bad_input(error, _File, where) from None
     secrets = Secrets(path.parent, environment)
-    stages = tuple(_stage(where, i, stage, secrets, found.cost_unit) for i, stage in enumerate(found.stages))
+    promise = None if found.exits is None else ExitPromise(**found.exits.model_dump())
+    stages = tuple(
+        replace(_stage(where, i, stage, secrets, found.cost_unit), promise=promise)
+        for i, stage in enumerate(found.stages)
+    )
     judge = found.judge
     keys = None if found.keys is None else _keys(where, found.keys, secrets)
     settings = RouterSettings(
@@ -304,6 +326,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         groups=groups_of(found.groups, stages, path.parent, where),
         when_overloaded=found.under_load.then,
         cost_unit=found.cost_unit,
+        planned=None if found.planned is None else planned_of(found.planned.model_dump()),
         cascade=found.cascade,
         conversations=ConversationSettings(**found.conversations.model_dump()),
         limits=Limits(**found.limits.model_dump()),

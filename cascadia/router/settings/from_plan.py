@@ -9,6 +9,7 @@ from typing import Any
 from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
+from cascadia.domain.planned import planned_document
 from cascadia.domain.prices import USD_PER_MILLION, token_costs, token_prices
 from cascadia.planner.problem.models import find_architecture
 from cascadia.router.settings.file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
@@ -21,10 +22,12 @@ from cascadia.router.settings.model import (
     GroupSettings,
     JudgeSettings,
     MixtureSettings,
+    PlannedSettings,
     ReplicaSettings,
     RouterSettings,
     StageSettings,
 )
+from cascadia.router.settings.planned import planned_of
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
 Addresses = Mapping[str, Sequence[str]]
@@ -78,6 +81,7 @@ def settings_of(
         groups=_groups(plan),
         when_overloaded="queue" if plan.under_load is None else plan.under_load.then,
         cost_unit=USD_PER_MILLION if costs and costs.in_usd else None,
+        planned=_planned_figures(plan),
     )
     check_settings(settings, where)
     return settings
@@ -120,6 +124,11 @@ def external_replica(
         api_key=key,
         requests_per_minute=api.requests_per_minute,
     )
+
+
+def _planned_figures(plan: Plan) -> PlannedSettings | None:
+    document = planned_document(plan)
+    return planned_of(document["planned"]) if document else None
 
 
 def _mixture(plan: Plan) -> MixtureSettings | None:
@@ -195,6 +204,7 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
         names=told.names,
         mixture=told.mixture,
         gears=told.gears,
+        planned=told.planned,
         when_overloaded=files.when_overloaded if plan.under_load is None else told.when_overloaded,
     )
 

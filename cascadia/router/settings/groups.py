@@ -58,8 +58,11 @@ def groups_of(
             at_key = f"{place}.policies"
             policies = policies_of(told, at_key) if isinstance(told, dict) else read_policies(folder / told)
             _check_models(policies, members, at_key)
+            _check_batches(policies, members, at_key)
         workers = len(members[0].replicas) if members else 0
         _check_lengths(section, members, place)
+        if any(one_by_one(stage) for stage in members):
+            section = section.model_copy(update={"max_batch": 1, "min_queue": []})
         own = {stage.name: minimum_queue(stage.name, section, workers) for stage in members}
         found.append(GroupSettings(section.name, own, policies))
     return tuple(found)
@@ -102,6 +105,19 @@ def _check_models(policies: Policies, members: Sequence[StageSettings], at: str)
         raise BadInput(at, f"are for {unknown[0]!r}, no stage of this group", f"it has {', '.join(names)}")
 
 
+def one_by_one(stage: StageSettings) -> bool:
+    """Tells whether no two requests to it go together: a ranking is of one query."""
+    return stage.task == "rerank"
+
+
+def _check_batches(policies: Policies, members: Sequence[StageSettings], at: str) -> None:
+    largest = max(max(row.batch) for level in policies.levels for row in level.rows)
+    if largest > 1 and any(map(one_by_one, members)):
+        raise BadInput(
+            at, f"take {largest} rankings at once, and each is a batch of its own", "plan with task: rerank"
+        )
+
+
 def _check_lengths(section: GroupSection, members: Sequence[StageSettings], place: str) -> None:
     names = [stage.name for stage in members]
     if section.min_queue and section.max_wait_ms >= section.slo_ms:
@@ -110,6 +126,8 @@ def _check_lengths(section: GroupSection, members: Sequence[StageSettings], plac
             f"is {section.max_wait_ms:g}, and slo_ms {section.slo_ms:g}",
             "let nobody wait for others until the deadline: write less",
         )
+    if section.min_queue and any(map(one_by_one, members)):
+        raise BadInput(f"{place}.min_queue", "waits for what no batch joins: rankings", "leave it out")
     last = 0.0
     for at, each in enumerate(section.min_queue):
         if unknown := [name for name in each.lengths if name not in names]:
@@ -134,9 +152,9 @@ def check_groups(settings: RouterSettings, where: str) -> None:
             raise BadInput(f"{place}.name", f"{group!r} is taken", "give the group a name of its own")
         if not members:
             raise BadInput(place, "has no stage", f"write group: {group} into its stages")
-        if settings.task != "classify":
+        if settings.task == "generate":
             raise BadInput(
-                place, f"has task {settings.task}", "only models that classify are served in batches"
+                place, "has task generate", "only models that answer in one pass are served in batches"
             )
         first = [replica.url for replica in members[0].replicas]
         for stage in members[1:]:

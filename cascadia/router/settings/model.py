@@ -5,6 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from cascadia.domain.plan import ExitPromise
 from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
@@ -105,6 +106,8 @@ class StageSettings:
     """What took as long and was then given up is the engine's failure, whosever deadline it was."""
     exits: tuple[ExitSettings, ...] = ()
     """In order, where it may answer before it has thought to the end."""
+    promise: ExitPromise | None = None
+    """By which its exits are certified while it serves; None: they are in force as they are."""
     ends_thinking: str = ENDS_THINKING
     """Text that makes its model answer, put behind what it has thought."""
     echoes: bool = False
@@ -144,6 +147,34 @@ class GroupSettings:
     name: str
     stages: Mapping[str, Policies]
     policies: Policies | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedStage:
+    """Predictions of a stage: parts of the requests that reach it and that it answers, and dollars of its GPUs."""
+
+    reached: float
+    answered: float
+    p95_s: float
+    usd_per_hour: float = 0.0
+    replicas: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSettings:
+    """Predictions of the plan, which the page sets beside what is measured. `score` is the judge's, of the answers
+    given (None: not told); `quality` the table's own."""
+
+    rate_rps: float
+    p50_s: float
+    p95_s: float
+    ttft_p95_s: float
+    quality: float
+    quality_lower: float
+    usd_per_hour: float
+    score: float | None = None
+    stages: Mapping[str, PlannedStage] = field(default_factory=dict)
+    judge: PlannedStage | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +391,8 @@ class RouterSettings:
     """What becomes of a request where even the lightest gear's stages have no room: it waits, or is refused."""
     cost_unit: CostUnit | None = None
     """What the stages' `cost` is in; None: any scale that they share."""
+    planned: PlannedSettings | None = None
+    """What the plan predicts, for the page; None: it says nothing of a plan."""
     cascade: str = "cascadia"
     conversations: ConversationSettings = field(default_factory=ConversationSettings)
     limits: Limits = field(default_factory=Limits)

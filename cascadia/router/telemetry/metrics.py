@@ -38,7 +38,7 @@ SHADOWS = ("done", "busy", "budget", "unfit", "crowded", "failed")
 
 
 class Left(Protocol):
-    """Exits of an engine's pass (`openai.one_pass.Exits`)."""
+    """Exits of an engine's pass (`openai.one_pass.Exits`), or of one thinking request."""
 
     @property
     def left(self) -> list[int]: ...
@@ -78,6 +78,10 @@ class StageMetrics:
     def upstream_error(self, kind: str) -> None:
         self._metrics.upstream_errors.labels(self._stage, kind).inc()
 
+    def thought_on(self, lost: bool) -> None:
+        """Counts a request that thought to the end as evidence."""
+        self._metrics.exit_evidence.labels(self._stage, "yes" if lost else "no").inc()
+
     def left(self, exits: "Left | None") -> None:
         """Counts where inputs left a pass; None: the engine has no exits."""
         if exits is None:
@@ -109,6 +113,7 @@ class Metrics:
     accepted: Counts = field(init=False)
     escalated: Counts = field(init=False)
     exits: Counts = field(init=False)
+    exit_evidence: Counts = field(init=False)
     exit_settings: dict[str, tuple[int, int, int]] = field(default_factory=dict)
     """By stage: the setting in force, of how many, and how often settings were withdrawn, as its engine said last."""
     stopped: Counts = field(init=False)
@@ -156,7 +161,10 @@ class Metrics:
         self.stage_requests = counts("stage_requests", "Requests that reached a stage.", "stage")
         self.accepted = counts("stage_accepted", "Answers of a stage that a client got.", "stage")
         self.escalated = counts("stage_escalated", "Requests that went on.", "stage", "reason")
-        self.exits = counts("stage_exits", "Inputs by the ramp they left at, 0: none.", "stage", "at")
+        self.exits = counts("stage_exits", "Inputs by the exit they left at, 0: none.", "stage", "at")
+        self.exit_evidence = counts(
+            "stage_exit_evidence", "Requests that thought to the end, as evidence.", "stage", "lost"
+        )
         self.stopped = counts("stopped", "Answers given because a better one could not be had.", "reason")
         self.score = spreads("stage_score", "Verdicts on a stage's answers, 0-100.", SCORES, "stage")
         self.stage_seconds = spreads("stage_seconds", "Queue and answer.", REQUEST_SECONDS, "stage")

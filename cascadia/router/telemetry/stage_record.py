@@ -40,6 +40,9 @@ class Step(Struct):
     input_tokens: int = 0
     output_tokens: int = 0
     counted: bool = False
+    again_input_tokens: int = 0
+    """Of further answers of this stage, by which its judge compares; so `again_output_tokens`."""
+    again_output_tokens: int = 0
     judged_at_s: float | None = None
     judge_s: float = 0.0
     judge_failure: str | None = None
@@ -58,6 +61,10 @@ class Step(Struct):
         """Notes tokens as the engine counted."""
         self.input_tokens, self.output_tokens, self.counted = input_tokens, output_tokens, True
 
+    def again(self, input_tokens: int, output_tokens: int) -> None:
+        self.again_input_tokens += input_tokens
+        self.again_output_tokens += output_tokens
+
     @property
     def seconds(self) -> float:
         return 0.0 if self.ended_at_s is None else self.ended_at_s - self.started_at_s
@@ -65,6 +72,15 @@ class Step(Struct):
     @property
     def tokens(self) -> int:
         return self.input_tokens + self.output_tokens
+
+    @property
+    def all_tokens(self) -> int:
+        return self.tokens + self.again_input_tokens + self.again_output_tokens
+
+    def usd(self, read: float, wrote: float) -> float:
+        """What its engines' tokens cost, at so many dollars for a million read and written."""
+        taken = self.input_tokens + self.again_input_tokens, self.output_tokens + self.again_output_tokens
+        return (taken[0] * read + taken[1] * wrote) / 1e6
 
     @property
     def tpot_s(self) -> float | None:

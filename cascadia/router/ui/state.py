@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
 
@@ -15,6 +15,7 @@ from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.ui.beside_plan import Seen, beside_plan
 from cascadia.router.ui.evaluations import Evaluations
 from cascadia.router.ui.history import History, Window, added, quantile
 from cascadia.router.ui.merge import RECENT, Share, loads_of, read_share, series_of, together, written
@@ -108,6 +109,7 @@ class Page:
             "savings": savings(seen, router.stages, in_usd=router.settings.cost_unit is not None),
             "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
             "gears": None if router.gears is None else self._gears(router.gears, seen, shares),
+            "beside_plan": await self._beside_plan(seen, now["replicas"]),
             "recent": now["recent"],
             "keys": None if router.access is None else _keys(router.access),
             "admin": router.settings.admin is not None and router.settings.admin.port is None,
@@ -124,6 +126,19 @@ class Page:
             ],
             "evaluations": [one for part in parts for one in msgspec.json.decode(part)],
         }
+
+    async def _beside_plan(self, window: Window, replicas: Sequence[State]) -> list[State] | None:
+        """Predictions beside what is measured; None where the settings tell of no plan."""
+        router = self.router
+        planned = router.settings.planned
+        if planned is None:
+            return None
+        scores = []
+        if planned.score is not None and router.settings.shadow.ratio:
+            scores = [[score for score, _ in one] for one in (await self.evaluations())["evaluations"]]
+        there = Counter(replica["stage"] for replica in replicas)
+        seen = Seen(window, there, scores)
+        return beside_plan(planned, router.stages, router.settings.cascade, router.metrics, seen)
 
     async def _evaluated(self, _: bytes) -> bytes:
         return msgspec.json.encode(self._evaluations.of(stage.name for stage in self.router.stages))

@@ -20,6 +20,9 @@ from cascadia_sim.hardware.catalogue import (
 from cascadia_sim.hardware.gpu import Gpu
 
 GIB = 2**30
+LEAST = 1e-9
+"""Ratio of two figures below which nothing more is made of it."""
+
 UNLIKE = 2.0
 """A precision that only one of two GPUs has sets them as far apart as a factor of e^2 in one figure."""
 
@@ -123,7 +126,8 @@ def nearest_gpu(own: OwnGpu) -> Gpu:
         )
         units = ((own.tflops.fp8, known.fp8_flops), (own.tflops.fp4, known.fp4_flops))
         unlike = sum((one > 0) != (other > 0) for one, other in units)
-        return sum(log(a / b) ** 2 for a, b in zip(mine, theirs, strict=True)) + UNLIKE**2 * unlike
+        ratios = (max(a / b, LEAST) for a, b in zip(mine, theirs, strict=True))
+        return sum(log(ratio) ** 2 for ratio in ratios) + UNLIKE**2 * unlike
 
     candidates = [gpu(name) for name in known_gpus()]
     same = [known for known in candidates if known.generation == own.generation]

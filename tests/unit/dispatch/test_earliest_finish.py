@@ -1,5 +1,6 @@
 """The earliest finish: what is learnt, and who is chosen by it."""
 
+from collections.abc import Callable
 from math import inf
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 from cascadia.dispatch.candidate import Asked
 from cascadia.dispatch.earliest_finish import ENOUGH, SPARE, EarliestFinish, Trial
 from cascadia.dispatch.latency_model import NOTHING_KNOWN, Coefficients, LatencyModel, Seen, load_of
-from cascadia.dispatch.output_length import FEWEST, OutputLength
+from cascadia.dispatch.output_length import FEWEST, KEPT, TOLD_ANEW, OutputLength
 from cascadia.dispatch.simulated import Known, Simulated
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from tests.unit.sim.machines import machine
@@ -70,6 +71,16 @@ def test_lengths_are_told_by_what_is_read_and_by_the_limit_of_the_request() -> N
     assert 1000 <= length.largest.tokens <= 1100
 
 
+@pytest.mark.parametrize("prompts", [(20,), (20, 900)])
+def test_answers_to_prompts_of_one_length_are_told_by_the_mean_of_them_all(prompts: tuple[int, ...]) -> None:
+    length = OutputLength()
+    for k in range(1000):
+        length.seen(prompts[k % len(prompts)], (8, 64, 512)[k % 3])
+    for tokens in prompts:
+        assert length.expected(tokens).mean == pytest.approx((8 + 64 + 512) / 3, rel=0.02)
+        assert length.expected(tokens).high == 512
+
+
 def test_short_answers_go_to_slow_replicas_and_long_ones_to_those_that_finish_in_time() -> None:
     replicas = known("fast", "slow")
     replicas[0].count(90, 30_000)
@@ -111,6 +122,48 @@ def test_the_least_outstanding_serves_until_enough_is_known_and_when_predictions
     for k in range(300):
         rule.ended(Trial("slow", Seen(100, 3.0), 100), 100, 0.01 if k % 2 else 60.0)
     assert not rule.relied
+
+
+def learnt(wrote: Callable[[int], int], answers: int = 3000) -> EarliestFinish:
+    """After so many requests, which read 10 tokens or 1,000 in turn and wrote as `wrote` has it."""
+    rule, replicas = seeded(), known("fast", "slow")
+    rule.choose(replicas, Asked(100))
+    for k in range(answers):
+        trial = rule.given(replicas[k % 2], Asked(1000 if k % 2 else 10))
+        output = wrote(k)
+        rule.ended(trial, output, LatencyModel(SLOW if k % 2 else FAST).seconds(trial.seen, output))
+    return rule
+
+
+@pytest.mark.parametrize(
+    ("wrote", "explained", "relied"),
+    [
+        pytest.param(lambda k: 400 if k % 2 else 20, 1.0, True, id="prompts tell lengths"),
+        pytest.param(lambda k: 400 if k // 2 % 2 else 20, 0.0, False, id="prompts tell nothing of lengths"),
+        pytest.param(lambda k: 200 + 40 * (k // 2 % 2), 0.0, True, id="lengths hardly differ"),
+    ],
+)
+def test_lengths_are_gone_by_while_enough_of_them_is_told(
+    wrote: Callable[[int], int], explained: float, relied: bool
+) -> None:
+    rule = learnt(wrote)
+    assert rule.length.explained == pytest.approx(explained, abs=0.1)
+    assert rule.relied == relied
+    slow_and_loaded = known("fast", "slow")
+    slow_and_loaded[1].count(1, 100)
+    # By work in hand the slow one is next; by the times foreseen the fast one is still done first.
+    slow_and_loaded[0].count(2, 150)
+    assert rule.choose(slow_and_loaded, Asked(1000)) == (0 if relied else 1)
+
+
+def test_lengths_are_gone_by_again_once_prompts_tell_them() -> None:
+    rule = learnt(lambda k: 400 if k // 2 % 2 else 20)
+    assert not rule.relied
+    for k in range(KEPT + TOLD_ANEW):
+        rule.length.seen(
+            1000 if k % 2 else 10, 400 if k % 2 else 20, rule.length.expected(1000 if k % 2 else 10).mean
+        )
+    assert rule.relied
 
 
 def test_replicas_that_come_and_go_are_seen() -> None:

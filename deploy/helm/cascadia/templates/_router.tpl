@@ -44,6 +44,9 @@
 {{- with .Values.cascade.costUnit -}}
 {{- $_ := set $config "cost_unit" . -}}
 {{- end -}}
+{{- with .Values.cascade.planned -}}
+{{- $_ := set $config "planned" . -}}
+{{- end -}}
 {{- with include "cascadia.routerJudge" . | fromYaml -}}
 {{- $_ := set $config "judge" . -}}
 {{- end -}}

@@ -11,7 +11,7 @@ from cascadia.controller.local.router_file import with_replicas
 from cascadia.domain.errors import BadInput
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.from_plan import settings_of
-from tests.unit.planner.policies.one_pass_plans import planned
+from tests.unit.planner.policies.one_pass_plans import RANKED, planned
 
 AT = ["http://127.0.0.1:8100", "http://127.0.0.1:8101"]
 
@@ -30,6 +30,15 @@ def test_a_worker_has_all_models_and_the_router_the_plans_policies(tmp_path: Pat
     assert settings.groups[0].policies == plan.policies[0]
     assert {stage.group for stage in settings.stages} == {"guard"}
     assert all([replica.url for replica in stage.replicas] == AT for stage in settings.stages)
+
+
+def test_rerankers_are_served_by_their_policies_too(tmp_path: Path) -> None:
+    found = local_plan(planned(RANKED).plan)
+    assert found.task == "rerank"
+    document = with_replicas(found.router, found.routing.stages, lambda _: [{"url": url} for url in AT])
+    (tmp_path / "router.yaml").write_text(json.dumps(document))
+    settings = read_settings(tmp_path / "router.yaml")
+    assert (settings.task, settings.groups[0].policies) == ("rerank", planned(RANKED).plan.policies[0])
 
 
 def test_a_router_of_the_plan_itself_wants_the_workers_of_the_group() -> None:

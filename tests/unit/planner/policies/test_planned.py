@@ -10,7 +10,7 @@ from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.policies.planned import plan_one_pass
 from cascadia.planner.policies.read import read_asked
 from cascadia.planner.policies.replayed import replay_policies
-from tests.unit.planner.policies.one_pass_plans import NAMES, SPEC, planned, written
+from tests.unit.planner.policies.one_pass_plans import NAMES, RANKED, SPEC, planned, written
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,9 @@ def test_a_deadline_below_one_batch_is_infeasible_and_says_what_the_fastest_take
         ("engine: onnxruntime, group: guard}\n  - {name: small", "engine: vllm, group: guard}\n  - {name: small",
          r"stages\[0\]\.engine: is vllm.* write onnxruntime"),
         ("tiny, model: models/m-1, task: classify", "tiny, model: models/m-1, task: rerank",
-         r"stages\[0\]\.task: is rerank.* serve rerankers by a router\.yaml"),
+         "some stages classify and others rerank; plan each task by a spec of its own"),
+        ("requests: 1000}", "requests: 1000, documents: 5}", "documents says nothing to models that classify"),
+        ("task: classify", "task: rerank", r"add `documents: <number>` to workload"),
         ("kind: core,", "kind: core, gpu: h1000,", r"workers\[0\]\.gpu: unknown GPU 'h1000'"),
         ("tiny, model: models/m-1, task: classify", "tiny, model: models/m-1, task: embed",
          "embeddings of two models cannot be compared, so they do not cascade"),
@@ -83,3 +85,20 @@ def test_what_cannot_be_is_told(folder: Path, old: str, new: str, says: str) -> 
     path = written(folder, SPEC.replace(old, new))
     with pytest.raises(BadInput, match=says):
         plan_one_pass(read_asked(path), folder, dict.fromkeys(NAMES, 8))
+
+
+def test_rankings_are_planned_as_batches_of_their_own(folder: Path) -> None:
+    found = planned(RANKED)
+    plan = found.plan
+    assert {stage.task for stage in plan.stages} == {"rerank"}
+    assert [stage.batch_s for stage in plan.stages if stage.name == "tiny"] == [(pytest.approx(0.002 * 5.2),)]
+    (policies,) = plan.policies
+    assert {size for level in policies.levels for row in level.rows for size in row.batch} <= {0, 1}
+    assert found.chosen.outcome.late <= 0.01
+    _, outcome = replay_policies(plan, read_asked(written(folder, RANKED)).wanted.arrival_s)
+    assert outcome.batch == 1
+
+
+def test_a_ranking_longer_than_any_batch_measured_is_told(folder: Path) -> None:
+    with pytest.raises(BadInput, match="batches of up to 16 of stage 'tiny', and a ranking of 16 documents"):
+        read_asked(written(folder, RANKED.replace("documents: 7", "documents: 16")))

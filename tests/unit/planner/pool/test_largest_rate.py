@@ -10,6 +10,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.plan import plan
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.spec.file import check_spec
+from cascadia.planner.stability.headroom import largest
 from tests.unit.planner.pool.test_budget import CHEAP, offered
 from tests.unit.planner.specs import changed
 
@@ -44,3 +45,17 @@ def test_maximize_rate_needs_a_bar_on_quality() -> None:
         changed("objective", {"maximize": "rate", "quality_min": 70, "latency_max_s": 9}), "spec"
     )
     assert spec.objective.goal == "rate"
+
+
+@pytest.mark.parametrize("truth", [0.0, 0.005, 0.02, 1.7, 900.0, 2000.0])
+def test_the_largest_rate_is_found_in_few_questions_however_far_the_guess_is(truth: float) -> None:
+    """Where nothing held, steps of 6 % once went on until the clock overflowed."""
+    asked: list[float] = []
+
+    def holds(factor: float) -> bool:
+        asked.append(factor)
+        return factor <= truth
+
+    found = largest(holds, 0.0, 1000.0, 940.0, least=0.01)
+    assert found == 0.0 if truth < 0.01 else 0.98 * min(truth, 1000.0) <= found <= truth
+    assert len(asked) <= 25

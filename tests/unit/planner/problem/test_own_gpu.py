@@ -164,3 +164,8 @@ def test_gpus_that_were_measured_are_not() -> None:
         None
     ] * 6
     assert all(why_unmeasured(gpu(name)) for name in ("l4", "l40s", "a10g", "mi300x", "h20"))
+
+
+@pytest.mark.parametrize("field", ["memory_gib", "bandwidth_gb_s", "link_gb_s"])
+def test_a_figure_as_small_as_floats_go_has_a_nearest_gpu(field: str) -> None:
+    nearest_gpu(replace(OWN, **{field: 5e-324}))

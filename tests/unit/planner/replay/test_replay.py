@@ -102,6 +102,12 @@ def test_without_the_table_paths_are_drawn_and_latencies_are_near(made: Made, tm
         assert drawn.reached == pytest.approx(predicted.reached, abs=0.05)
 
 
+def test_without_the_table_prompt_ids_say_nothing(made: Made, tmp_path: Path) -> None:
+    named = replace(TRACE, prompt_id=tuple(f"q{i}" for i in range(len(TRACE))))
+    shown, same = (replay(made.plan, trace, folder=tmp_path).predicted for trace in (named, TRACE))
+    assert shown == same
+
+
 def test_writing_and_reading_changes_nothing(made: Made, tmp_path: Path) -> None:
     write_plan(made.plan, tmp_path / "plan.json")
     again = read_plan(tmp_path / "plan.json")

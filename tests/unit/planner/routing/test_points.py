@@ -1,15 +1,18 @@
 """Routings over points: what a setting of exits does to each prompt, held against a walk from point to point."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
 
 from cascadia.domain.points import Points
 from cascadia.domain.quality import QualityTable
+from cascadia.planner.problem.join import join
 from cascadia.planner.routing.frontier import all_routings, frontier
 from cascadia.planner.routing.points import Setting, folded, over_points
 from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, decided, outcomes
+from cascadia_traces.trace import Trace
 
 
 def points(seed: int, prompts: int = 12, levels: int = 4) -> Points:
@@ -113,3 +116,19 @@ def test_the_frontier_over_points_is_that_of_all_their_thresholds() -> None:
 def _tokens(known: Points, found: object, k: int) -> np.ndarray:
     thresholds = found.thresholds[k].tolist()  # type: ignore[attr-defined]
     return np.sum([walked(known, thresholds, prompt)[1] for prompt in range(6)], axis=0)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("lengths", ["trace", "table"])
+def test_a_table_with_exits_joins_a_trace_as_planning_shortens_it(
+    ids: bool, lengths: Literal["trace", "table"]
+) -> None:
+    """A replay took lengths from the folded table's own means, by which a stage with exits alone saved nothing."""
+    known = points(0)
+    plain = folded(known, Setting.plain(known))
+    short = folded(known, Setting((30.0, ACCEPTS_NONE, ACCEPTS_NONE, 30.0, ACCEPTS_NONE), (2, 4)))
+    named = tuple(f"p{i % 12}" for i in range(40)) if ids else None
+    trace = Trace(np.arange(40.0), np.full(40, 9), np.full(40, 200), prompt_id=named)
+    whole, left = (join(trace, table, seed=1, lengths=lengths).workload for table in (plain, short))
+    assert (left.output_tokens == short.as_left(whole.output_tokens, whole.row)).all()
+    assert left.output_tokens.sum() < whole.output_tokens.sum()

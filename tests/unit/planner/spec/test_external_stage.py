@@ -1,5 +1,6 @@
 """A stage that is somebody else's API, as a spec says it."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,11 @@ from pydantic import ValidationError
 
 from cascadia.domain.errors import BadInput
 from cascadia.planner.problem.models import build_stages
+from cascadia.planner.problem.read import read_problem
 from cascadia.planner.spec.models import StageSpec
+from cascadia.planner.tables.loads import cached_tokens
+from cascadia_sim.prefix_cache.shared_blocks import of_sessions
+from tests.unit.planner.specs import changed, write_inputs, write_spec
 
 API = {
     "name": "frontier",
@@ -20,10 +25,8 @@ API = {
 }
 
 
-def spec(**changed: Any) -> StageSpec:
-    return StageSpec.model_validate(
-        {key: value for key, value in (API | changed).items() if value is not None}
-    )
+def spec(**told: Any) -> StageSpec:
+    return StageSpec.model_validate({key: value for key, value in (API | told).items() if value is not None})
 
 
 def test_its_times_are_medians_and_alike_where_no_more_is_said() -> None:
@@ -67,3 +70,22 @@ def test_a_table_that_tells_no_times_is_named(tmp_path: Path, text: str | None) 
 def test_what_makes_no_sense_is_refused(changed: dict[str, Any], told: str) -> None:
     with pytest.raises(ValidationError, match=told):
         spec(**changed)
+
+
+def test_a_name_like_a_path_names_no_file(tmp_path: Path) -> None:
+    """What an API calls its model is not looked up."""
+    write_inputs(tmp_path)
+    document = changed("stages.2", {**API, "name": "large", "model": "../x/model.json"})
+    assert read_problem(write_spec(tmp_path, document)).stages[2].model == "../x/model.json"
+
+
+def test_a_plan_that_does_not_ask_it_is_replayed_where_sessions_share_prefixes(tmp_path: Path) -> None:
+    """Such a plan knows neither an API nor an architecture of it."""
+    write_inputs(tmp_path)
+    document = changed("stages.2", {**API, "name": "large"})
+    found = read_problem(write_spec(tmp_path, document))
+    stages = (*found.stages[:2], replace(found.stages[2], external=None))
+    w = found.workload
+    shared = of_sessions(("a",) * len(w), w.input_tokens[0], w.output_tokens[0], None)
+    workload = replace(w, blocks=shared)
+    assert not cached_tokens(replace(found, stages=stages, workload=workload), 2).any()

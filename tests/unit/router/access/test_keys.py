@@ -147,6 +147,25 @@ def test_the_commands_make_list_and_revoke_keys(tmp_path: Path) -> None:
     assert len(read_keys(Path(file))) == 0
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        ("--usd-per-month", "1e13"),
+        ("--requests-per-minute", str(10**13)),
+        ("--tokens-per-minute", str(10**13)),
+        ("--concurrent", str(10**13)),
+        ("--model", ""),
+        ("--model", "x" * 101),
+    ],
+)
+def test_no_key_is_written_with_which_the_file_cannot_be_read(tmp_path: Path, told: tuple[str, str]) -> None:
+    path = tmp_path / "keys.json"
+    add_key(path, made("first")[0], NOW)
+    found = CliRunner().invoke(keys_command, ["add", str(path), "--name", "second", *told])
+    assert isinstance(found.exception, BadInput)
+    assert [key.name for key in read_keys(path)] == ["first"]
+
+
 def test_who_has_no_key_gets_openais_401_and_reaches_no_engine() -> None:
     async def main() -> None:
         engine = FakeEngine()

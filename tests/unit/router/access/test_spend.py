@@ -17,7 +17,7 @@ from cascadia.router.access.setup import check_budgets
 from cascadia.router.access.spend import Book, Spending, month_of
 from cascadia.router.access.spend_books import FileBook, RedisBook, added, read_sums
 from cascadia.router.settings.model import AdminSettings, KeySettings, RouterSettings
-from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, started
 from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 from tests.unit.router.access.test_keys import NOW, made
 from tests.unit.router.redis_servers import fake_redis, nobody
@@ -110,6 +110,138 @@ def test_a_file_that_is_no_book_is_not_taken_for_nothing_spent(tmp_path: Path) -
     (tmp_path / "spend-0.json").write_text("{}")
     with pytest.raises(OSError, match="is no book of spend"):
         read_sums(tmp_path / "spend-0.json", "2026-11")
+
+
+@pytest.mark.parametrize(
+    "usd", ['{"k": {"small": NaN}}', '{"k": {"small": -5}}', '{"k": {"small": Infinity}}', '{"k": 3}', '{"k"']
+)
+def test_a_book_that_cannot_be_read_is_put_aside_and_never_written_over(tmp_path: Path, usd: str) -> None:
+    async def main() -> list[str]:
+        failures: list[str] = []
+        spending = Spending(failures.append, wall=lambda: NOVEMBER)
+        await spending.start(FileBook(tmp_path))
+        spending.charge("k", "small", 3.0)
+        await spending.stop()
+        assert spending.total_usd("k") == 3.0
+        return failures
+
+    torn = f'{{"month": "2026-11", "usd": {usd}}}'
+    (tmp_path / "spend-0.json").write_text(torn)
+    assert asyncio.run(main()) == ["file"]
+    assert (tmp_path / "spend-0.json.unreadable").read_text() == torn
+    assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 3.0}}
+
+
+def test_a_book_that_cannot_be_opened_now_is_not_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_descriptors(path: Path) -> str:
+        raise OSError(24, "Too many open files")
+
+    async def main() -> None:
+        book = FileBook(tmp_path)
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "read_text", out_of_descriptors)
+            with pytest.raises(OSError, match="Too many"):
+                await book.exchange("2026-11", {"k": {"small": 1.0}})
+        assert await book.exchange("2026-11", {"k": {"small": 1.0}}) == {"k": {"small": 40.0}}
+        await book.close()
+
+    (tmp_path / "spend-0.json").write_text('{"month": "2026-11", "usd": {"k": {"small": 40.0}}}')
+    asyncio.run(main())
+    assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 41.0}}
+
+
+def test_one_broken_book_hides_no_other(tmp_path: Path) -> None:
+    async def main() -> list[str]:
+        failures: list[str] = []
+        spending = Spending(failures.append, wall=lambda: NOVEMBER)
+        await spending.start(FileBook(tmp_path))
+        assert spending.total_usd("k") == 7.0
+        await spending.stop()
+        return failures
+
+    (tmp_path / "spend-1.json").write_text("half of")
+    (tmp_path / "spend-2.json").write_text('{"month": "2026-11", "usd": {"k": {"small": 7.0}}}')
+    assert set(asyncio.run(main())) == {"file"}
+
+
+def test_a_clock_that_jumps_into_another_month_and_back_forgives_nothing(tmp_path: Path) -> None:
+    async def main() -> None:
+        now = [NOVEMBER]
+        spending = Spending(wall=lambda: now[0])
+        await spending.start(FileBook(tmp_path))
+        for at_s, spent in ((NOVEMBER, 2.0), (DECEMBER, 1.0), (NOVEMBER - 9e6, 1.0), (NOVEMBER, 3.0)):
+            now[0] = at_s
+            spending.charge("k", "small", 1.0 if at_s != NOVEMBER else spent - spending.total_usd("k"))
+            assert spending.total_usd("k") == spent
+            await spending.exchange()
+        await spending.stop()
+        again = Spending(wall=lambda: NOVEMBER)
+        await again.start(FileBook(tmp_path))
+        assert again.total_usd("k") == 3.0
+        await again.stop()
+
+    asyncio.run(main())
+
+
+def test_a_telling_that_was_given_up_never_comes_after_a_later_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        book = FileBook(tmp_path)
+        await book.exchange("2026-11", {})
+        for usd in range(20):
+            early = asyncio.create_task(book.exchange("2026-11", {"k": {"small": 0.5 + usd}}))
+            await asyncio.sleep(0)
+            early.cancel()
+            await asyncio.gather(early, return_exceptions=True)
+            await book.exchange("2026-11", {"k": {"small": 1.0 + usd}})
+            assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 1.0 + usd}}
+        await book.close()
+
+    asyncio.run(main())
+
+
+async def endless(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """Writes until its client goes; a whole answer never comes."""
+    if body.get("stream"):
+        begin_stream(writer)
+        while not engine.left.is_set():
+            event(writer, delta("word "))
+            await writer.drain()
+            await asyncio.sleep(0.001)
+    await engine.left.wait()
+
+
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+@pytest.mark.parametrize(("streams", "dollars"), [(True, 0.1 + 0.2), (False, 0.1)])
+def test_a_client_that_cuts_before_the_usage_comes_pays_for_what_was_read_and_written(
+    tmp_path: Path, model: str, streams: bool, dollars: float
+) -> None:
+    """Prompts of 100 tokens and more at $0.001, and the 100 tokens that came at $0.002 each."""
+
+    async def main() -> None:
+        key, header = made(limits=KeyLimits(usd_per_month=dollars))
+        engine = FakeEngine(answer=endless)
+        keys = KeySettings(tmp_path / "keys.json")
+        async with started(engine), running(priced(engine, keys=keys), keyring=Keyring([key])) as up:
+            body = {"model": model, "stream": streams, "messages": [{"role": "user", "content": "x" * 400}]}
+            request = up.client.build_request("POST", "/v1/chat/completions", json=body, headers=header)
+            asking = asyncio.create_task(up.client.send(request, stream=True))
+            await until(engine.arrived.is_set)
+            if streams:
+                answer, seen = await asking, 0
+                async for line in answer.aiter_lines():
+                    seen += line.startswith("data:")
+                    if seen == 100:
+                        break
+                await answer.aclose()
+            asking.cancel()
+            await until(lambda: up.router.metrics.running == 0)
+            assert up.router.access is not None
+            assert up.router.access.spending.total_usd(key.id) >= dollars
+            assert (await up.chat(model=model, headers=header)).status_code == 429
+
+    run(main)
 
 
 def test_sums_are_added_without_changing_either() -> None:

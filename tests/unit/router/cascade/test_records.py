@@ -51,3 +51,22 @@ def test_prompts_that_no_engine_counted_are_as_long_as_the_turn_befores_or_as_th
     ]
     record(*steps).close(200, None, 12.0)
     assert [step.input_tokens for step in steps] == [10, 17, 17, 0]
+
+
+@pytest.mark.parametrize(("outcome", "read"), [("", 10), ("deadline", 10), ("reset", 0), ("refused", 0)])
+def test_who_gives_up_has_had_its_prompt_read_by_whoever_was_asked(outcome: str, read: int) -> None:
+    asked, waited = Step("a", 10.0, tries=1, outcome=outcome), Step("b", 10.0, outcome=outcome)
+    record(asked, waited).close(499, None, 12.0)
+    assert (asked.input_tokens, waited.input_tokens) == (read, 0)
+
+
+def test_answers_by_which_a_judge_compares_are_charged_like_the_answer() -> None:
+    step = Step("a", 10.0)
+    step.used(100, 10)
+    step.again(100, 12)
+    step.again(100, 8)
+    assert (step.tokens, step.all_tokens) == (110, 330)
+    assert step.usd(1.0, 10.0) == pytest.approx((300 * 1.0 + 30 * 10.0) / 1e6)
+    found = record(step)
+    found.close(200, None, 12.0)
+    assert found.entry["tokens"] == {"a": 330}

@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ExitPromise
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import ENDS_THINKING, ExitSettings, StageSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages
+from cascadia.testing.routers import ScriptedGate, run, running, stages, until
 
 EXITS = (ExitSettings(4, 80.0), ExitSettings(8, 60.0))
 LONG = 12
@@ -143,3 +144,89 @@ def test_a_refused_header_and_exits_out_of_order_are_one_line(tmp_path: Path) ->
     )
     with pytest.raises(BadInput, match=r"exits.*not in order"):
         read_settings(file)
+
+
+def test_a_requests_own_score_min_holds_at_exits() -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 85.0, "trial 8": 92.0})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            answer = await up.chat(score_min=90)
+        assert answer.headers["x-cascadia-exit"] == "small@8"
+
+    run(main)
+
+
+def promised(engine: FakeEngine, *more: FakeEngine, shadow: float) -> tuple[StageSettings, ...]:
+    first, *others = thinker(engine, *more)
+    return (replace(first, promise=ExitPromise(0.5, 0.5, shadow)), *others)
+
+
+def test_exits_are_in_force_once_certified_and_who_is_drawn_thinks_to_the_end() -> None:
+    """A risk of a half is certified after a few requests; until then nobody writes a trial but those drawn."""
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 90.0, "trial 8": 10.0, "a " * LONG + "whole": 70.0})
+        async with started(small, large), running(promised(small, large, shadow=1.0), gate) as up:
+            stage = up.router.cascade.stages[0]
+            drawn = [await up.chat() for _ in range(6)]
+            stage.exits._shadow = 0.0
+            left = await up.chat()
+            metrics = (await up.client.get("/metrics")).text
+        assert all("x-cascadia-exit" not in answer.headers for answer in drawn)
+        assert all(
+            answer.json()["choices"][0]["message"]["content"] == "a " * LONG + "whole" for answer in drawn
+        )
+        assert left.headers["x-cascadia-exit"] == "small@4"
+        assert len(small.requests) == 6 * 5 + 2
+        assert 'cascadia_stage_exit_evidence_total{lost="no",stage="small"} 6.0' in metrics
+        assert 'cascadia_stage_exits_total{at="1",stage="small"} 1.0' in metrics
+
+    run(main)
+
+
+def test_nobody_pays_for_exits_that_are_not_in_force() -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 90.0, "a " * LONG + "whole": 100.0})
+        async with started(small, large), running(promised(small, large, shadow=1e-9), gate) as up:
+            answer = await up.chat()
+        assert "x-cascadia-exit" not in answer.headers
+        assert len(small.requests) == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize("most", [1, 3, 4, 5, 9])
+def test_nobody_thinks_for_longer_than_the_request_lets_the_answer_be(most: int) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        scores = {f"trial {n}": 0.0 for n in (4, 8)}
+        gate = ScriptedGate(scores | {"a " * n: 90.0 for n in range(1, LONG)})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            answer = await up.chat(max_tokens=most)
+        assert answer.json()["usage"]["completion_tokens"] <= most
+        assert max(request["max_tokens"] for request in small.requests) <= most
+        assert answer.headers["x-cascadia-stage"] == "small"
+
+    run(main)
+
+
+def test_thinking_that_failed_before_it_answered_has_cost_what_it_took() -> None:
+    async def fails_to_answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if body["messages"][-1]["role"] == "assistant":
+            send(writer, 500, b"{}")
+        else:
+            await thinks(engine, body, writer)
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=fails_to_answer), FakeEngine("large")
+        async with started(small, large), running(thinker(small, large), ScriptedGate({})) as up:
+            answer = await up.chat()
+            await until(lambda: bool(up.lines))
+            assert up.lines[-1]["tokens"] == {"small": 14, "large": 13}
+        assert answer.headers["x-cascadia-stage"] == "large"
+        assert answer.json()["cascadia"]["usage"]["total_tokens"] == 14 + 13
+
+    run(main)

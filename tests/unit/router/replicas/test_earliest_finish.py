@@ -2,18 +2,21 @@
 
 import asyncio
 from dataclasses import replace
-from time import monotonic
 from typing import Any
 
 import numpy as np
+import pytest
 
 from cascadia.clients.engines.held_bytes import HeldBytes
-from cascadia.dispatch.earliest_finish import EarliestFinish
+from cascadia.dispatch.earliest_finish import SPARE, EarliestFinish
 from cascadia.dispatch.latency_model import Coefficients, LatencyModel
+from cascadia.dispatch.output_length import FEWEST
 from cascadia.dispatch.simulated import Known, Simulated
+from cascadia.router.replicas import admission, attempts
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import Limits, ReplicaSettings, StageSettings
+from cascadia.router.telemetry import stage_record
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.stage_record import begun
 from cascadia.testing.engines import FakeEngine, started
@@ -101,6 +104,42 @@ def stage_of(*kinds: str, latency_max_s: float | None = 2.0) -> Stage:
     return Stage(told, Limits(), Metrics().stage("small"), HeldBytes(1 << 20))
 
 
+def call_of(tokens: int, left_s: float = 600.0) -> Call:
+    step = begun("small")
+    return Call(b"/", b"", b"", tokens, None, step.started_at_s + left_s, step=step)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The time of calls and of who admits them, which stands still until it is set."""
+    now_s = [1000.0]
+    for module in (admission, attempts, stage_record):
+        monkeypatch.setattr(module, "monotonic", lambda: now_s[0])
+    return now_s
+
+
+def test_what_a_call_has_waited_is_taken_from_the_time_that_its_answer_may_take(clock: list[float]) -> None:
+    admitted, one, urgent = stage_of("fast", "slow").admission, call_of(20), call_of(20, left_s=1.5)
+    assert (admitted.asked(one).left_s, admitted.asked(urgent).left_s) == (2.0, 1.5)
+    clock[0] += 1.25
+    assert (admitted.asked(one).left_s, admitted.asked(urgent).left_s) == (0.75, 0.25)
+    clock[0] += 5.0
+    assert admitted.asked(one).left_s == 0.0
+
+
+def test_who_has_waited_gets_the_fast_replica_that_still_keeps_its_time(clock: list[float]) -> None:
+    """The slow one, which costs less, answers in 1.1 s, and the fast one, which is busy, in 0.7 s."""
+    served, one = stage_of("fast", "slow", latency_max_s=6.0), call_of(20)
+    assert served.admission.timed is not None
+    for _ in range(FEWEST):
+        served.admission.timed.length.seen(20, 33)
+    fast, slow = served.replicas
+    fast.running, fast.load = 85, 85.0
+    assert served.admission.free(one, ()) is slow
+    clock[0] += 6.0 - 0.85 * SPARE
+    assert served.admission.free(one, ()) is fast
+
+
 class Twin:
     """The router's admission beside the simulator's rule, told the same: they choose alike, each time."""
 
@@ -108,16 +147,20 @@ class Twin:
         self.stage, self.rule = stage, rule
         self.given: dict[int, Any] = {}
         self.choices: set[int] = set()
+        self.relied: list[bool] = []
 
     def choose(self, request: int, input_tokens: int, now_s: float) -> int:
         chosen = self.rule.choose(request, input_tokens, now_s)
-        step = begun("small")
-        call = Call(b"/", b"", b"", input_tokens, None, monotonic() + 600, step=step)
+        call = call_of(input_tokens)
         replica = self.stage.admission.free(call, ())
         assert replica is self.stage.replicas[chosen]
+        assert self.stage.admission.timed is not None
+        assert self.stage.admission.timed.relied == self.rule.rule.relied
+        self.relied.append(self.rule.rule.relied)
         done = self.stage.attempts.given(replica, call)
-        assert step.tried is not None
-        self.given[request] = done, step.tried.trial, now_s
+        assert call.step is not None
+        assert call.step.tried is not None
+        self.given[request] = done, call.step.tried.trial, now_s
         self.choices.add(chosen)
         return chosen
 
@@ -130,7 +173,9 @@ class Twin:
         timed.ended(trial, output_tokens, now_s - since_s)
 
 
-def test_router_and_simulator_choose_alike() -> None:
+@pytest.mark.usefixtures("clock")
+def test_router_and_simulator_choose_alike_and_stop_to_go_by_lengths_at_the_same_choice() -> None:
+    """Prompts tell lengths at first, and later nothing of them."""
     stage, rng, n = stage_of("fast", "slow", "fast", "slow"), np.random.default_rng(0), 1500
     models = {
         kind: LatencyModel(Coefficients(*line), seeded=True)
@@ -148,6 +193,8 @@ def test_router_and_simulator_choose_alike() -> None:
         for k in known
     ]
     arrival_ps = np.cumsum(rng.exponential(0.004, n) * 10**12).astype(np.int64)
-    read, wrote = rng.integers(1, 80, n), rng.integers(1, 60, n)
+    read = rng.integers(1, 80, n)
+    wrote = np.where(np.arange(n) < 500, 1 + 3 * read // 4, rng.integers(1, 60, n))
     simulate_stage(replicas, "least-outstanding", arrival_ps, read, wrote, np.zeros(n, np.int64), rule=twin)
     assert twin.choices == {0, 1, 2, 3}
+    assert (twin.relied[400], twin.relied[-1]) == (True, False)

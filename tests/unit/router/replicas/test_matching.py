@@ -18,6 +18,7 @@ from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.replica import Replica as RouterReplica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import Limits, ReplicaSettings, StageSettings
+from cascadia.router.telemetry import stage_record
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.stage_record import begun
 from cascadia.testing.engines import FakeEngine, started
@@ -206,7 +207,7 @@ class Twin:
 
 def test_router_and_simulator_place_alike_and_in_one_order(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds, clock, n = ("fast", "slow", "fast", "slow"), [0.0], 600
-    for module in (admission, attempts, stage):
+    for module in (admission, attempts, stage, stage_record):
         monkeypatch.setattr(module, "monotonic", lambda: clock[0])
     monkeypatch.setattr(admission, "perf_counter", lambda: 0.0)
 
@@ -227,7 +228,8 @@ def test_router_and_simulator_place_alike_and_in_one_order(monkeypatch: pytest.M
             for k in known
         ]
         arrival_ps = np.cumsum(rng.exponential(0.06, n) * 10**12).astype(np.int64)
-        read, wrote = rng.integers(1, 80, n), rng.integers(1, 60, n)
+        read = rng.integers(1, 80, n)
+        wrote = 1 + 3 * read // 4
         none = np.zeros(n, np.int64)
         run_ = simulate_stage(replicas, "least-outstanding", arrival_ps, read, wrote, none, rule=twin)
         assert set(run_.replica.tolist()) == {0, 1, 2, 3}

@@ -135,3 +135,18 @@ def test_within_a_priority_who_must_begin_soonest_is_next_and_nobody_waits_for_e
     # Who has waited for as long as slack counts is before whoever comes now, however late that one is.
     assert wait_queue.rank(0, MOST_SLACK_S + 0.1, -5.0) > patient
     assert wait_queue.rank(1, 1.0, 3.0) > hurried
+
+
+def test_who_waited_before_replicas_were_given_looks_for_itself() -> None:
+    """As where a reload changes a stage's balancing while requests wait."""
+
+    async def main() -> None:
+        wait_queue = WaitQueue()
+        now_s = asyncio.get_running_loop().time()
+        waiting = asyncio.create_task(wait_queue.wait(now_s + 60.0, wait_queue.rank(0, now_s)))
+        await asyncio.sleep(0)
+        wait_queue.matches = lambda: True
+        wait_queue.wake()
+        assert await asyncio.wait_for(waiting, 5) == "woken"
+
+    run(main())

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.policy import Policies, Policy, PolicyRow
+from cascadia.files.policies_file import policies_document
 from cascadia.router.settings.file import read_settings
 
 REPLICAS = [{"url": "http://h:1"}, {"url": "http://h:2"}]
@@ -23,6 +25,12 @@ def read(folder: Path, stages: list[dict[str, Any]], **more: Any) -> None:
 
 
 GROUPS = [{"name": "g"}]
+PAIRS = policies_document(
+    Policies(
+        *("g", ("a",)), slo_s=1.0, workers=1, queue="central", index="rate",
+        levels=(Policy(1.0, tuple(PolicyRow((0.0,), ("a",), (size,)) for size in (1, 2))),),
+    )
+)  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -36,7 +44,16 @@ GROUPS = [{"name": "g"}]
             {"groups": GROUPS},
             r"b has other workers than a",
         ),
-        ([stage("a", task="rerank")], {"groups": GROUPS}, r"has task rerank"),
+        (
+            [stage("a", task="rerank")],
+            {"groups": [{"name": "g", "min_queue": [{"up_to_rps": 1, "lengths": {"a": 2}}]}]},
+            r"min_queue: waits for what no batch joins",
+        ),
+        (
+            [stage("a", task="rerank")],
+            {"groups": [{"name": "g", "policies": PAIRS}]},
+            r"policies: take 2 rankings at once",
+        ),
         (
             [stage("a")],
             {"groups": [{"name": "g", "min_queue": [{"up_to_rps": 1, "lengths": {"b": 2}}]}]},

@@ -39,6 +39,20 @@ def keys(section: Document) -> Document:
     return whole(keys=section)
 
 
+PLANNED = {
+    "rate_rps": 1, "p50_s": 1, "p95_s": 2, "ttft_p95_s": 1, "quality": 80, "quality_lower": 78, "usd_per_hour": 3
+}  # fmt: skip
+PLANNED_STAGE = {"reached": 1, "answered": 0.5, "p95_s": 2}
+
+
+def planned(section: Document) -> Document:
+    return whole(planned=section)
+
+
+def planned_stage(section: Document) -> Document:
+    return planned(PLANNED | {"stages": {"small": section}})
+
+
 CLASSIFIES = STAGE | {"task": "classify", "group": "g"}
 OTHER = CLASSIFIES | {"name": "t"}
 POLICIES = Policies(
@@ -92,11 +106,27 @@ CASES: dict[str, list[Case]] = {
                 "mixture": MIXTURE,
                 "gears": GEARS,
                 "under_load": {"then": "refuse"},
+                "planned": PLANNED,
                 "health": {"failures": 1},
+                "exits": {},
             },
         ),
         (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
         (lambda section: section, grouped({"name": "g"}), {"groups": [{"name": "g", "slo_ms": 5}]}),
+    ],
+    "PlannedSection": [
+        (
+            planned,
+            PLANNED,
+            dict.fromkeys((*PLANNED, "score"), 9) | {"stages": {"s": PLANNED_STAGE}, "judge": PLANNED_STAGE},
+        )
+    ],
+    "PlannedStageSection": [
+        (
+            planned_stage,
+            PLANNED_STAGE,
+            {"reached": 0.7, "answered": 0.2, "p95_s": 9, "usd_per_hour": 9, "replicas": 9},
+        )
     ],
     "GroupSection": [
         (
@@ -236,6 +266,15 @@ CASES: dict[str, list[Case]] = {
             lambda section: whole(foresight=section),
             {"replicas": [REPLICA]},
             {"replicas": [{"url": "http://h:2"}], "timeout_s": 9},
+        )
+    ],
+    "_ExitPromise": [
+        (
+            lambda section: (
+                stage(STAGE | {"exits": [{"thinking_tokens": 9, "threshold": 1}]}) | {"exits": section}
+            ),
+            {},
+            {"risk": 0.05, "confidence": 0.8, "shadow": 0.2},
         )
     ],
     "_Exit": [

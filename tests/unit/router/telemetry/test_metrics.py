@@ -84,14 +84,17 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
             *("key_requests_total", "key_refused_total", "key_tokens_total", "shared_limit_failures_total"),
             *("key_usd_total", "spend_failures_total"),
             *("gear", "capacity", "fleet_in_flight"),
-            *("stage_foresees", "latency_error", "matches_total", "slow_matches_total"),
+            *("stage_foresees", "latency_error", "length_explained", "matches_total", "slow_matches_total"),
         }
         # What has not happened has no labels yet.
         assert {name: labels for name, labels in found.labels.items() if labels} == {
             name: written[name] for name, labels in found.labels.items() if labels
         }
         quiet = {name for name, labels in found.labels.items() if not labels and written[name]}
-        assert quiet == {"gear_requests_total", "hedges_total", "stage_exits_total", "unexamined_total"}
+        assert quiet == {
+            *("gear_requests_total", "hedges_total", "unexamined_total"),
+            *("stage_exits_total", "stage_exit_evidence_total"),
+        }
 
     run(main)
 

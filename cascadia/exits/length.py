@@ -1,0 +1,86 @@
+"""Exits of a model that thinks before it answers: at each, a trial answer is given where its score is good enough.
+
+The promise is that of ramps, by the same certificate. Settings lie between scores that nobody reaches and the exits'
+own thresholds; each lets out all that the one before it does, or earlier. A share of the requests, drawn before
+anything is known of them, thinks to the end and has a trial at every exit on its way. What is counted (L = 1) is that
+a setting would have given a trial answer whose whole answer the judge finds better by more than `BETTER` points.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+
+import numpy as np
+
+from cascadia.exits.certify import Promise
+from cascadia.exits.controller import Controller
+from cascadia.exits.path import Path
+from cascadia.exits.readings import exit_of
+
+BETTER = 5.0
+"""Points of 100; scores of answers that are worth the same differ by less."""
+SETTINGS = 20
+
+
+class Fixed:
+    """Exits at `thresholds` on scores, with no promise."""
+
+    state = (1, 1, 0)
+
+    def __init__(self, thresholds: Sequence[float]) -> None:
+        self._thresholds = thresholds
+
+    def drawn(self) -> bool:
+        return False
+
+    def open(self, at: int) -> bool:
+        """Tells whether anybody may leave at an exit."""
+        return self._thresholds[at] <= 100.0
+
+    def leaves(self, at: int, score: float) -> bool:
+        return score >= self._thresholds[at]
+
+    def feed(self, _: Mapping[int, float], __: float) -> bool:
+        """Nobody is drawn."""
+        raise NotImplementedError
+
+
+class Certified:
+    """Exits at `thresholds` or above, as they are certified. `shadow` (0-1) of the requests are drawn."""
+
+    def __init__(
+        self, thresholds: Sequence[float], promise: Promise, shadow: float, rng: Random | None = None
+    ) -> None:
+        self._shadow, self._rng = shadow, rng or Random()
+        # Just above: a score equal to its threshold is good enough.
+        own = [float(np.nextafter(1.0 - each / 100.0, 2.0)) if each <= 100.0 else 0.0 for each in thresholds]
+        path = Path(np.outer(np.arange(1, SETTINGS + 1) / SETTINGS, own))
+        # Thresholds are the plan's: after a withdrawal the same path is examined anew.
+        self._controller = Controller(promise, path, learned=1, renewed=lambda *_: path)
+
+    @property
+    def state(self) -> tuple[int, int, int]:
+        """The setting in force, counted from 1 (0: none), of how many; how often settings were withdrawn."""
+        controller = self._controller
+        return controller.certified + 1, controller.path.settings, controller.withdrawn
+
+    def drawn(self) -> bool:
+        """Tells whether the next request thinks to the end."""
+        return self._rng.random() < self._shadow
+
+    def open(self, at: int) -> bool:
+        return bool(self._controller.thresholds[at] > 0.0)
+
+    def leaves(self, at: int, score: float) -> bool:
+        return bool(1.0 - score / 100.0 < self._controller.thresholds[at])
+
+    def feed(self, scores: Mapping[int, float], whole: float) -> bool:
+        """Takes in a request that was drawn: its trials' scores by exit, and its whole answer's. Tells whether the
+        setting in force would have lost it.
+        """
+        in_force = self._controller.thresholds
+        doubts, lost = np.ones(len(in_force)), np.zeros(len(in_force), dtype=np.int64)
+        for at, score in scores.items():
+            doubts[at], lost[at] = 1.0 - score / 100.0, whole > score + BETTER
+        left = exit_of(doubts, in_force)
+        self._controller.feed(lost, doubts, 0)
+        return left is not None and bool(lost[left])

@@ -1,0 +1,32 @@
+"""State of a controller that a crash, a full disk or an editor has torn is one clear line, and no traceback."""
+
+from pathlib import Path
+
+import pytest
+
+from cascadia.controller.memory.state import IN_FORCE, UNDER_WAY, FileState, last_of
+from cascadia.domain.errors import BadInput
+
+TORN = ["", '{"plan"', "[]", "3", "{}", "[" * 100_000]
+
+
+@pytest.mark.parametrize("text", TORN)
+def test_a_torn_file_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / IN_FORCE).write_text(text)
+    with pytest.raises(BadInput, match=IN_FORCE):
+        last_of(tmp_path)
+    with pytest.raises(BadInput, match=IN_FORCE):
+        FileState(tmp_path).in_force()
+    (tmp_path / IN_FORCE).write_text('{"plan": "plan.json"}')
+    (tmp_path / UNDER_WAY).write_text(text)
+    with pytest.raises(BadInput, match=UNDER_WAY):
+        last_of(tmp_path)
+    with pytest.raises(BadInput, match=UNDER_WAY):
+        FileState(tmp_path).under_way()
+
+
+def test_a_state_of_a_version_that_told_less_is_read(tmp_path: Path) -> None:
+    (tmp_path / IN_FORCE).write_text('{"plan": "plan.json"}')
+    found = last_of(tmp_path)
+    assert found is not None
+    assert (found.plan, found.asked, found.under_way, found.moved) == (Path("plan.json"), None, None, False)
