@@ -26,7 +26,7 @@ from cascadia.controller.detect.traffic_watch import TrafficWatch
 from cascadia.controller.detect.windows import Samples
 from cascadia.controller.memory.history import Entry, Kind, planned_gpus
 from cascadia.controller.memory.state import FileState, State, UnderWay
-from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out
+from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out, towards
 from cascadia.controller.move.hold import Holder, lost
 from cascadia.controller.move.state import Kind as ReplicaKind
 from cascadia.controller.scale.load import LoadSource
@@ -75,8 +75,8 @@ class Controller:
             lag_s=settings.lag_s,
             arrivals_lag_s=settings.arrivals_lag_s,
             seed=settings.seed,
-            # How much comes is the inner loop's business where there is one.
-            of_rate=load is None or not settings.scales,
+            # How much comes is the inner loop's business where there is one that follows it.
+            of_rate=lambda: self.scaler is None or not self.scaler.follows,
         )
         self._planning = Planning(settings, self._journal, replanner, evaluations, speeds)
         self._holder = Holder(
@@ -296,7 +296,8 @@ class Controller:
         """More replicas of today's shapes are wanted than there are GPUs for, or another rate than the plan's has come
         to stay: then other shapes may do better."""
         now_s = self._clock()
-        if self.scaler is None or now_s < self._scaled_asked_s + self.settings.move_policy.cooldown_s:
+        soon = now_s < self._scaled_asked_s + self.settings.move_policy.cooldown_s
+        if self.scaler is None or not self.scaler.follows or soon:
             return None
         rate_rps = self._lasting_rps()
         if self.scaler.short:
@@ -365,11 +366,11 @@ class Controller:
             {stage: share * rate for stage, rate in each.need_rps.items()}
             for each in (replanned.candidate, replanned.today)
         )
-        desired = self._sized.desired(replanned.plan, need_rps)
+        begun = UnderWay(replanned.plan, self.in_force(), need_rps, need_now_rps)
+        desired, _ = towards(begun, self._sized)
         decision = self._planning.decide(observed, desired, replanned, evaluations_until_s)
         self._planning.note(decision, replanned.plan, asked_s, there)
         if decision.action == "move" and not self.settings.dry_run:
-            begun = UnderWay(replanned.plan, self.in_force(), need_rps, need_now_rps)
             await self.carry_out(begun, Event.MOVE)
         elif decision.again_s and self.progress.alarm is not None:
             for_scores = decision.again_s == evaluations_until_s

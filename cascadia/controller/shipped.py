@@ -1,6 +1,6 @@
 """Defaults of `cascadia controller`, which its published days were measured with."""
 
-WINDOW_S = 30.0
+WINDOW_S = 10.0
 """Of traffic that is looked at together."""
 LEAST_EVALUATIONS = 400
 """Since a change, that replace the scores of before."""

@@ -12,13 +12,13 @@ from dataclasses import asdict
 from itertools import product
 from pathlib import Path
 
-from cascadia.reproduce.adapt.transition import LOOKS, Ran, measure, table
+from cascadia.reproduce.adapt.transition import Ran, measure, table
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--loads", type=float, nargs="+", default=[2.0])
-    parser.add_argument("--confidences", type=float, nargs="+", choices=LOOKS, default=list(LOOKS))
+    parser.add_argument("--confidences", type=float, nargs="+", default=[0.5, 0.95])
     parser.add_argument("--out", type=Path, default=Path("adapt-results"))
     options = parser.parse_args()
     rows: list[Ran] = []

@@ -11,7 +11,8 @@ today's need that is kept all the while, G the GPU-seconds of loading and N all 
     benefit = gain * (H - D)
     cost    = (1 - k) * D + G / N               seconds of the whole system, both
 
-Move iff gain >= least gain, benefit >= margin * cost, the last move is long enough ago and today's budget is not spent.
+Move iff gain >= least gain, benefit >= margin * cost, the last move is long enough ago or traffic has changed since it
+began, and today's budget is not spent.
 What a stage would have less of (GPUs, or a threshold) is not given up for gain on scores of before a change, nor where
 traffic that swings will want it back so soon that more requests would be late than may be.
 Each move of the last day beyond the free ones doubles the least gain, so that a load which swings to and fro is
@@ -173,7 +174,9 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
         return keep(
             f"{_percent(gain)} is less than the {_percent(least)} asked after {len(recent)} moves in a day"
         )
-    if recent and not rescue and now - recent[-1] < policy.cooldown_s:
+    # What was decided for one traffic says nothing of another: the cool-down is for second thoughts.
+    changed = any(at_s > recent[-1] for at_s in situation.changed_at_s) if recent else False
+    if recent and not (rescue or changed) and now - recent[-1] < policy.cooldown_s:
         why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + policy.cooldown_s)
     if situation.gives_up and not rescue and now < situation.evaluations_until_s:

@@ -8,8 +8,8 @@ from cascadia.controller.detect.windows import RATE, Samples, Window, windows
 
 
 class TrafficWatch:
-    """`lag_s`: how late an answered request may enter the log; `arrivals_lag_s`: that it came. `of_rate`: whether
-    a change of the rate is one."""
+    """`lag_s`: how late an answered request may enter the log; `arrivals_lag_s`: that it came. `of_rate` tells whether
+    a change of the rate is one, just now."""
 
     def __init__(
         self,
@@ -19,7 +19,7 @@ class TrafficWatch:
         lag_s: float,
         arrivals_lag_s: float,
         seed: int,
-        of_rate: bool = True,
+        of_rate: Callable[[], bool] = lambda: True,
     ) -> None:
         self._window_s = detection.window_s
         self._clock = clock
@@ -37,7 +37,7 @@ class TrafficWatch:
         first_s = float(samples.arrival_s[0] // window_s * window_s)
         found = None
         # That requests came is known sooner than what became of them.
-        for of_arrivals in (True, False) if self._of_rate else (False,):
+        for of_arrivals in (True, False) if self._of_rate() else (False,):
             from_s = self._fed_until_s.setdefault(of_arrivals, first_s)
             for window in windows(samples, from_s, self._complete_s(samples, of_arrivals), window_s):
                 values = {what: v for what, v in window.values.items() if (what == RATE) is of_arrivals}

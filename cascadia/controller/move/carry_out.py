@@ -1,6 +1,7 @@
 """A move from its first step to its end, told in the history; whoever dies in the middle is followed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -9,7 +10,10 @@ from cascadia.controller.memory.state import State, UnderWay
 from cascadia.controller.move.backend import Backend, Moved, StepFailed, foreseen, move_or_return
 from cascadia.controller.move.reconcile import Blocked
 from cascadia.controller.move.state import Desired, Observed
+from cascadia.controller.move.state import Kind as ReplicaKind
 from cascadia.controller.move.steps import AwaitReady, Start, Step
+from cascadia.controller.move.sustained import sustained_rps
+from cascadia.files.plan_file import read_plan
 
 
 class Fleet(Protocol):
@@ -36,9 +40,22 @@ class Journal:
         return entry
 
 
+def towards(begun: UnderWay, fleet: Fleet) -> tuple[Desired, Desired]:
+    """What a move leads to, and what it would return to, both with what replicas of either plan sustain. Of a kind that
+    both have the later plan tells: it was made for the traffic of now."""
+    to, back = fleet.desired(begun.to, begun.need_rps), fleet.desired(begun.back, begun.need_now_rps)
+    sustained = {**_sustained(begun.back, back), **_sustained(begun.to, to)}
+    return replace(to, capacity_rps=sustained), replace(back, capacity_rps=sustained)
+
+
+def _sustained(plan: Path, desired: Desired) -> Mapping[ReplicaKind, float]:
+    """What the plan gives each to do, where its file has gone."""
+    return sustained_rps(read_plan(plan), desired) if plan.exists() else desired.capacity_rps
+
+
 async def foresee(begun: UnderWay, fleet: Fleet, *, at_once: int = 1) -> list[Step]:
     """The steps of `carry_out`, in its order, where each goes well. Nothing is done."""
-    desired = fleet.desired(begun.to, begun.need_rps)
+    desired, _ = towards(begun, fleet)
     return await foreseen(
         await fleet.backend.observe(), desired, need_rps=begun.need_now_rps, at_once=at_once
     )
@@ -52,8 +69,8 @@ async def carry_out(
     `back` means, where that plan is now understood otherwise than when it was brought about.
     """
     state = journal.state
-    desired = fleet.desired(begun.to, begun.need_rps)
-    last_good = last_good or fleet.desired(begun.back, begun.need_now_rps)
+    desired, before = towards(begun, fleet)
+    last_good = last_good or before
     # Who adopts a move does not begin it: it counts once.
     if state.under_way() != begun:
         state.put_under_way(begun)

@@ -16,6 +16,7 @@ rule walks straight to it, since it adds first and removes where there is most t
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from typing import NamedTuple
 
 from cascadia.controller.move.state import Kind
@@ -37,6 +38,7 @@ class Switch(NamedTuple):
 
 
 Move = Add | Remove | Switch
+_ROOM_FIRST = {Remove: 0, Add: 1, Switch: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +72,33 @@ class _At:
     switched: bool
 
 
-def find_order(task: Task, keep: float) -> list[Move] | None:
-    """Moves that end with nothing left to do, or None where no order keeps `keep` (0-1) of what is needed."""
-    search = _Search(task, keep)
+def best_order(task: Task, keep: float) -> list[Move] | None:
+    """The order that is short of the least for the shortest of two: one that adds as soon as there is room, and one
+    that makes all the room first, so that what leaves is waited for once. None where no order keeps `keep`."""
+    found = find_order(task, keep)
+    if found is None or not (short := shortfall(task, found)):
+        return found
+    other = find_order(task, keep, room_first=True)
+    return found if other is None or shortfall(task, other) >= short - EPS else other
+
+
+def shortfall(task: Task, moves: list[Move]) -> float:
+    """What the stages are short of, as a share (0-1) of what is needed of them, summed over neighbouring moves of one
+    sort: these pass together, and each such time is one of loading or of waiting for requests to end."""
+    search, total = _Search(task, 0.0), 0.0
+    at = search.start
+    for sort, run in groupby(moves, key=type):
+        before = search.kept(at)
+        for move in run:
+            at = search.after(at, move)
+        total += 0.0 if sort is Switch else 1.0 - min(1.0, before, search.kept(at))
+    return total
+
+
+def find_order(task: Task, keep: float, *, room_first: bool = False) -> list[Move] | None:
+    """Moves that end with nothing left to do, or None where no order keeps `keep` (0-1) of what is needed.
+    `room_first`: removes before it adds, and changes the routing last."""
+    search = _Search(task, keep, room_first)
     at = search.start
     if search.done(at):
         return []
@@ -96,9 +122,10 @@ def find_order(task: Task, keep: float) -> list[Move] | None:
 
 
 class _Search:
-    def __init__(self, task: Task, keep: float) -> None:
+    def __init__(self, task: Task, keep: float, room_first: bool = False) -> None:
         self.task = task
         self.keep = keep
+        self.room_first = room_first
         self.kinds = sorted({*task.ready, *task.add, *task.remove})
         self.stages = sorted({k.stage for k in self.kinds} | task.before.stages | task.after.stages)
         nothing = (0,) * len(self.kinds)
@@ -109,6 +136,27 @@ class _Search:
 
     def options(self, at: _At) -> Iterator[tuple[Move, _At]]:
         """Moves that are allowed now, the most promising first."""
+        found = self._options(at)
+        return (
+            iter(sorted(found, key=lambda option: _ROOM_FIRST[type(option[0])])) if self.room_first else found
+        )
+
+    def after(self, at: _At, move: Move) -> _At:
+        match move:
+            case Add(kind):
+                return _At(_one_more(at.added, self.kinds.index(kind)), at.removed, at.switched)
+            case Remove(kind):
+                return _At(at.added, _one_more(at.removed, self.kinds.index(kind)), at.switched)
+            case Switch():
+                return _At(at.added, at.removed, True)
+
+    def kept(self, at: _At) -> float:
+        """The part of what is needed that the stage has which is shortest of it."""
+        needs, (_, capacity) = self.task.after if at.switched else self.task.before, self._strength(at)
+        asked = [(stage, rps) for stage, rps in needs.rps.items() if rps > 0.0 and stage in needs.stages]
+        return min((capacity.get(stage, 0.0) / rps for stage, rps in asked), default=1.0)
+
+    def _options(self, at: _At) -> Iterator[tuple[Move, _At]]:
         needs = self.task.after if at.switched else self.task.before
         ready, capacity = self._strength(at)
         if not at.switched and self._suffices(self.task.after, ready, capacity):

@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from cascadia.controller.move.bin_packing import NoRoom, with_room
 from cascadia.controller.move.evacuate import evacuation
-from cascadia.controller.move.order import Add, Move, Needs, Remove, Switch, Task, find_order
+from cascadia.controller.move.order import Add, Move, Needs, Remove, Switch, Task, best_order, find_order
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, needed_rps
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.domain.errors import CascadiaError
@@ -58,7 +58,7 @@ def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollou
     _check_gpus(observed, desired)
     for keep, anew in product(KEEPS, _anew(observed, desired)):
         settled, first = _settle(observed, desired, anew)
-        moves = find_order(_task(settled, desired), keep)
+        moves = best_order(_task(settled, desired), keep)
         if moves is not None:
             names = Names({replica.name for replica in observed.replicas})
             steps = [*first, *_steps(settled, moves, desired, names, at_once)]

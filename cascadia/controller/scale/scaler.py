@@ -20,7 +20,7 @@ from cascadia.controller.scale.as_scaled import as_scaled
 from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.profile import STRETCH_S, Foretold, Profile
 from cascadia.controller.scale.rate import Arrivals
-from cascadia.controller.scale.size import Load, Queues, Quiet, counts_for, within
+from cascadia.controller.scale.size import Load, Queues, Quiet, counts_for, fitting, within
 from cascadia.controller.scale.sizes import StageSize, sizes_of
 from cascadia.controller.scale.steps import alive, steps_to
 from cascadia.domain.plan import Plan
@@ -83,6 +83,7 @@ class Scaler:
         self.grown_s = -inf
         """When a replica was last started, or ready: what is late until then is on its way to be mended."""
         self.planned_rps = 0.0
+        self._follows = True
         self.arrivals = Arrivals()
         self.profile = Profile(_kept(journal.state.entries()))
         self._kept_to: int | None = None
@@ -92,24 +93,25 @@ class Scaler:
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
         """A plan with as many replicas as the rate to come asks for, where there are GPUs for these; as planned, where
         no rate is known."""
-        desired = self._fleet.desired(plan, need_rps)
-        if self.rate_rps is None:
+        desired, found = self._fleet.desired(plan, need_rps), read_plan(plan)
+        if self.rate_rps is None or not follows_rate(found):
             return desired
-        sizes = sizes_of(read_plan(plan), desired)
+        sizes = sizes_of(found, desired)
         counts = {kind: n for size in sizes for kind, n in counts_for(size, self.rate_rps, 0.0).items()}
         sized = replace(desired, counts=counts)
         pools = {kind.pool for kind in counts}
         return sized if all(sized.gpus(p) <= self._there.get(p, 0) for p in pools) else desired
 
     def basis(self, plan: Path, rate_rps: float | None = None) -> Basis | None:
-        """Makes what another plan is made for and compared with, at `rate_rps` or the usual rate. None where that is
-        not known."""
-        rate_rps = rate_rps or self.arrivals.usual_rps()
-        if rate_rps is None or self.rate_rps is None:
+        """Makes what another plan is made for and compared with, at `rate_rps` or the usual rate, as far as there are
+        GPUs. None where that rate is not known, or replicas do not follow it."""
+        rate_rps, found = rate_rps or self.arrivals.usual_rps(), read_plan(plan)
+        if rate_rps is None or self.rate_rps is None or not follows_rate(found):
             return None
-        found = read_plan(plan)
         sizes = sizes_of(found, self._fleet.desired(plan, {}))
-        counts = {kind: n for size in sizes for kind, n in counts_for(size, rate_rps, 0.0).items()}
+        wanted = {kind: n for size in sizes for kind, n in counts_for(size, rate_rps, 0.0).items()}
+        gpus = {pool.name: min(pool.gpus, self._there.get(pool.name, 0)) for pool in found.cluster.pools}
+        counts, _ = fitting(sizes, wanted, {}, gpus)
         return Basis(as_scaled(found, counts), rate_rps, self.rate_rps / rate_rps)
 
     async def look(self, plan: Path) -> None:
@@ -137,6 +139,11 @@ class Scaler:
         since_s = self._short_since_s
         return since_s is not None and self._journal.clock() - since_s >= SHORT_S
 
+    @property
+    def follows(self) -> bool:
+        """Tells whether replicas follow the rate down as well as up; if not, another rate asks for another plan."""
+        return self._follows
+
     async def _look(self, plan: Path) -> None:
         if plan != self._plan:
             self._adopt(plan)
@@ -163,7 +170,7 @@ class Scaler:
     def _adopt(self, plan: Path) -> None:
         found = read_plan(plan)
         self._sizes = sizes_of(found, self._fleet.desired(plan, {}))
-        self.planned_rps = found.predicted.rate_rps
+        self.planned_rps, self._follows = found.predicted.rate_rps, follows_rate(found)
         self._plan, self._quiet, self._short_since_s = plan, Quiet(self._quiet_s), None
         self._told = {}
         self._startup_s = self._startups(self._journal.state.entries())
@@ -185,6 +192,9 @@ class Scaler:
                 size, self.rate_rps, 0.0 if grows else queues.get(planned_stage(size.stage), 0.0)
             )
         there = alive(observed)
+        if not self._follows:
+            planned = {kind: count for size in self._sizes for kind, count in size.counts.items()}
+            wanted = {kind: max(count, planned[kind]) for kind, count in wanted.items()}
         if not self._told:
             # What a plan or a controller before this one started counts as wanted just now.
             self._quiet.most(now_s, {kind: max(count, there[kind]) for kind, count in wanted.items()})
@@ -275,6 +285,11 @@ class Scaler:
             facts = {"took_s": took_s, "startup_s": took_s, "spec": kind.spec, "stage": kind.stage}
             self._journal.note("step", str(step), facts)
             self._startup_s = self._startups(self._journal.state.entries())
+
+
+def follows_rate(plan: Plan) -> bool:
+    """Tells whether a plan's replicas are to follow the rate: where it was not made for least cost, none is let go."""
+    return plan.objective.goal == "cost"
 
 
 def _kept(entries: list[Entry]) -> dict[int, float]:

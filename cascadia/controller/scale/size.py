@@ -79,13 +79,18 @@ class Quiet:
 def within(
     observed: Observed, sizes: Iterable[StageSize], wanted: Mapping[Kind, int], there: Mapping[Kind, int]
 ) -> tuple[dict[Kind, int], bool]:
-    """Cuts `wanted` to what there are GPUs for beside what is `there`, and tells whether that is less: the ceiling.
-
-    The next replica goes to the stage that has the smallest part of what it wants.
-    """
-    found = {kind: min(count, there.get(kind, 0)) for kind, count in wanted.items()}
+    """Cuts `wanted` to what there are GPUs for beside what is `there`, and tells whether that is less: the ceiling."""
     free = {pool: gpus - observed.used(pool) for pool, gpus in observed.gpus.items()}
-    sizes = list(sizes)
+    return fitting(sizes, wanted, there, free)
+
+
+def fitting(
+    sizes: Iterable[StageSize], wanted: Mapping[Kind, int], there: Mapping[Kind, int], free: Mapping[str, int]
+) -> tuple[dict[Kind, int], bool]:
+    """As `within`, on the GPUs that are `free` by pool. The next replica goes to the stage that has the smallest part
+    of what it wants."""
+    found = {kind: min(count, there.get(kind, 0)) for kind, count in wanted.items()}
+    free, sizes = dict(free), list(sizes)
     while True:
         short = [
             (size.capacity_rps(found) / max(size.capacity_rps(wanted), EVEN), kind)

@@ -88,8 +88,9 @@ class Day:
         return path
 
     def table_of(self, part: slice | Ints, most: int = 1000, seed: int = 0) -> QualityTable:
-        """Rows of the table that the requests of `part` ask, each at most once."""
-        rows = np.unique(np.random.default_rng(seed).choice(self.row[part], most))
+        """Rows of the table that the requests of `part` ask, each at most once: all, or so many requests' rows."""
+        asked = self.row[part]
+        rows = np.unique(np.random.default_rng(seed).choice(asked, min(most, len(asked)), replace=False))
         t = self.table
         ids = tuple(t.prompt_ids[i] for i in rows.tolist())
         columns = ("score", "quality", "input_tokens", "output_tokens")

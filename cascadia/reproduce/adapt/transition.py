@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.controller.decide.replan import PLAN
-from cascadia.controller.detect.detect import Detection
 from cascadia.controller.memory.state import UnderWay
 from cascadia.domain.plan import Proof, QualityPrediction
 from cascadia.files.plan_file import read_plan, write_plan
@@ -29,15 +28,12 @@ from cascadia.report.markdown import markdown
 from cascadia.reproduce.adapt.days import Day, transitions
 from cascadia.reproduce.adapt.fleet import SimulatedFleet
 from cascadia.reproduce.adapt.plans import plan_for, problem_for
-from cascadia.reproduce.adapt.ways import World, controller_of
+from cascadia.reproduce.adapt.ways import World, controller_of, live
 from cascadia_sim.iteration.timing import PS_PER_S
 
 PLANNING_S = 15.0
-TICK_S = 10.0
 TAIL_S = 900.0
 LARGEST_BYTES = 4.1e11
-LOOKS = {0.5: 200, 0.95: 800}
-"""Shadow evaluations since a change that tell of it, by the confidence at which the bar is held."""
 
 
 def startup_s(weight_bytes: float) -> float:
@@ -82,16 +78,10 @@ def ran(system: str, load: float, day: Day, fleet: SimulatedFleet, base_s: float
 
 
 def cascadia(world: World, load: float, base_s: float) -> Ran:
+    """The controller with the defaults that ship."""
     fleet = world.fleet()
-    settings = {"detection": Detection(window_s=TICK_S), "lag_s": 60.0, "startup_s": 10.0}
-    controller = controller_of(world, f"cascadia-{load:g}", fleet, settings)
-
-    async def live() -> None:
-        while fleet.now_s < world.day.duration_s:
-            fleet.run_until(fleet.now_s + TICK_S)
-            await controller.tick()
-
-    asyncio.run(live())
+    controller = controller_of(world, f"cascadia-{load:g}", fleet, {}, scales=True)
+    asyncio.run(live(world, fleet, controller))
     moves = sum(entry.kind == "moved" for entry in controller.state.entries())
     return ran("Cascadia", load, world.day, fleet, base_s, moves)
 
@@ -142,9 +132,7 @@ def measure(load: float, confidence: float, folder: Path) -> list[Ran]:
     starts = [r.start_s for r in day.regimes]
     spans = list(zip(starts, [*starts[1:], day.duration_s], strict=True))
     first = plan_for(day, folder / "known", *spans[0])
-    world = World(
-        day, folder, first, PLANNING_S, startup_s, at_once=8, gpus=32, least_evaluations=LOOKS[confidence]
-    )
+    world = World(day, folder, first, PLANNING_S, startup_s, gpus=32)
     served: list[tuple[float, Path]] = []
     alone: list[Path] = []
     base_s = 0.0

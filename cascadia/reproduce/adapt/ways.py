@@ -138,17 +138,23 @@ def adaptive(
     """The controller as it is, which has seen the days `before`, the latest last."""
     fleet = world.fleet()
     controller = controller_of(world, name, fleet, settings or {}, scales=True, before=before)
-    fleet.look = controller.scale
-
-    async def live() -> None:
-        while fleet.now_s < world.day.duration_s:
-            await fleet.drive(fleet.now_s + WINDOW_S)
-            await controller.tick()
-            tell(fleet.now_s)
-        await controller.rest()
-
-    asyncio.run(live())
+    asyncio.run(live(world, fleet, controller, tell))
     return _outcome(name, world, fleet, controller.state.entries())
+
+
+async def live(
+    world: World,
+    fleet: SimulatedFleet,
+    controller: Controller,
+    tell: Callable[[float], None] = lambda _: None,
+) -> None:
+    """The day with both loops."""
+    fleet.look = controller.scale
+    while fleet.now_s < world.day.duration_s:
+        await fleet.drive(fleet.now_s + WINDOW_S)
+        await controller.tick()
+        tell(fleet.now_s)
+    await controller.rest()
 
 
 def every(world: World, period_s: float, tell: Callable[[float], None]) -> Outcome:
@@ -268,7 +274,6 @@ def controller_of(
         FileState(folder).add(Entry(0.0, "profile", "days before", {"stretches": _rates(before)}))
     given = {
         "detection": Detection(window_s=WINDOW_S),
-        "lag_s": 90.0,
         "at_once": world.at_once,
         "least_evaluations": world.least_evaluations,
         **changes,

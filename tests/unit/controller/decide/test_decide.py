@@ -59,6 +59,12 @@ def test_else_it_keeps_todays_plan_and_says_why(changes: dict[str, object], said
     assert "\n" not in str(decision)
 
 
+def test_a_cool_down_is_for_second_thoughts_and_not_for_other_traffic() -> None:
+    moved = situation(moved_at_s=[9.8 * HOUR_S])
+    assert decide(replace(moved, changed_at_s=[9.7 * HOUR_S])).again_s == 10.3 * HOUR_S
+    assert decide(replace(moved, changed_at_s=[9.7 * HOUR_S, 9.9 * HOUR_S])).action == "move"
+
+
 def test_start_up_times_decide_between_equal_gains() -> None:
     quick, slow = MoveCost(60.0, 480.0, 1.0, 2, 2), MoveCost(3000.0, 24_000.0, 1.0, 2, 2)
     assert decide(situation(candidate=forecast(8.0), move_cost=quick)).action == "move"

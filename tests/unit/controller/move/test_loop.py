@@ -275,10 +275,10 @@ def test_gpus_that_come_back_are_asked_for_again_where_a_move_to_them_was_put_of
 def test_what_a_cool_down_forbids_is_asked_again_when_it_has_passed(tmp_path: Path) -> None:
     world = World(tmp_path)
     controller = world.controller()
-    controller.state.add(Entry(CHANGE_S - 60.0, "begun", "to old"))
+    controller.state.add(Entry(CHANGE_S + 60.0, "begun", "to old"))
     kept, moved = world.live(CHANGE_S + HOUR_S, controller)
     assert "the last move was" in kept.why
-    assert kept.again_s == CHANGE_S - 60.0 + world.settings.move_policy.cooldown_s
+    assert kept.again_s == CHANGE_S + 60.0 + world.settings.move_policy.cooldown_s
     assert moved.action == "move"
     last = [entry for entry in controller.state.entries() if entry.kind == "decision"][-1]
     assert kept.again_s <= last.at_s < kept.again_s + 120.0

@@ -96,6 +96,15 @@ def test_replicas_may_start_together_where_gpus_allow() -> None:
     assert [type(step) for step in steps] == [Start, Start, AwaitReady, AwaitReady]
 
 
+def test_what_leaves_a_full_machine_is_waited_for_once_where_that_is_shorter_of_capacity() -> None:
+    """Not one after another with a stage at half of its need in between."""
+    new = Routing(("small", "large"), (60.0,))
+    desired = Desired({SMALL: 2, LARGE: 2}, new, {"small": 4.0, "large": 1.0}, {SMALL: 2.0, LARGE: 1.0})
+    now = fleet(*4 * [LARGE], gpus=4, routing=Routing(("large",)), large=4.0)
+    steps = [type(step) for step in reconcile(now, desired, at_once=4)]
+    assert steps == [Drain, Drain, Stop, Stop, Start, Start, AwaitReady, AwaitReady, Route]
+
+
 def test_a_plan_of_40_replicas_is_rolled_out_at_full_capacity() -> None:
     """Forty of one shape on 64 GPUs become a mixture that fills them."""
     kinds = [Kind(s, "gpu", 1, "old") for s in ("small", "large")]

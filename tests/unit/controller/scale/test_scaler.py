@@ -15,6 +15,7 @@ from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Rou
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop, apply
 from cascadia.controller.scale.load import load_of
 from cascadia.controller.scale.size import Load
+from cascadia.domain.objective import Goal
 from cascadia.files.plan_file import write_plan
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import traffic
@@ -27,7 +28,9 @@ STARTUP_S, LOOK_S = 60.0, 5.0
 class World:
     """A plan of one small and one large replica on `gpus`, for the rate that it was made for."""
 
-    def __init__(self, folder: Path, rate_rps: Callable[[float], float], gpus: int = 12) -> None:
+    def __init__(
+        self, folder: Path, rate_rps: Callable[[float], float], gpus: int = 12, goal: Goal = "cost"
+    ) -> None:
         plan = two_stages(1, 1, gpus)
         stages = tuple(replace(told, load=0.6, rate_rps=rps) for told, rps in zip(
             plan.predicted.stages, (10.0, 2.5), strict=True
@@ -35,7 +38,8 @@ class World:
         predicted = replace(plan.predicted, rate_rps=10.0, stages=stages)
         self.plan = folder / "plan" / "plan.json"
         self.plan.parent.mkdir(exist_ok=True)
-        write_plan(replace(plan, predicted=predicted), self.plan)
+        objective = replace(plan.objective, goal=goal)
+        write_plan(replace(plan, predicted=predicted, objective=objective), self.plan)
         write_in_force(folder, self.plan)
         self.folder, self.rate_rps = folder, rate_rps
         self.now_s, self.came = 0.0, 0.0
@@ -133,6 +137,28 @@ def test_what_is_not_wanted_is_stopped_after_ten_quiet_minutes_and_never_the_las
     assert min(drains) >= 1200.0 + 600.0
     assert len(world.steps(Stop)) == len(drains)
     assert (world.serving("small"), world.serving("large")) == (1, 1)
+
+
+def test_where_latency_is_sought_none_is_stopped_and_another_rate_asks_for_another_plan(
+    tmp_path: Path,
+) -> None:
+    world = World(tmp_path, lambda at_s: 10.0 if at_s < 600.0 else 1.0, goal="latency")
+    controller = world.live(1800.0)
+    assert world.taken == []
+    assert controller.scaler is not None
+    assert not controller.scaler.follows
+    assert controller.scaler.basis(world.plan) is None
+
+
+def test_what_another_plan_is_compared_with_has_no_more_gpus_than_there_are(tmp_path: Path) -> None:
+    """At ten times the planned rate: a plan that cannot be written would end the controller."""
+    world = World(tmp_path, lambda at_s: 100.0, gpus=6)
+    scaler = world.live(1200.0).scaler
+    assert scaler is not None
+    basis = scaler.basis(world.plan)
+    assert basis is not None
+    write_plan(basis.today, tmp_path / "today.json")
+    assert basis.today.gpus_by_pool() == {"here": 6}
 
 
 def test_a_load_that_swings_within_the_quiet_time_stops_nothing(tmp_path: Path) -> None:
