@@ -128,7 +128,7 @@ class Controller:
                 or await self._after_a_broken_promise(samples)
                 or await self._after_the_ceiling(samples)
             )
-        since_s = self._traffic.changed_by_s(alarm)
+        since_s = alarm.changed_by_s
         since = self._traffic.known(samples, since_s)
         if len(since) < self.settings.least_requests:
             return None
@@ -207,7 +207,7 @@ class Controller:
         alarm = self.progress.unscored
         if alarm is None or self._clock() - alarm.at_s > self.settings.evaluations_within_s:
             return
-        if self._planning.fresh(self._traffic.changed_by_s(alarm)):
+        if self._planning.fresh(alarm.changed_by_s):
             self._goes(Event.SCORES, alarm=alarm)
             self.note("alarm", "there are scores since the change", {"watched": "scores"})
         elif self.progress.phase is Phase.WANTING_SCORES and self._scores_tell(samples, alarm):
@@ -234,7 +234,7 @@ class Controller:
         """Tells whether there are scores of the new traffic, or those of before do. A router without shadow
         evaluations is not waited for.
         """
-        since_s = self._traffic.changed_by_s(alarm)
+        since_s = alarm.changed_by_s
         if self._evaluations is None or not self._evaluations.count(-inf) or self._planning.fresh(since_s):
             return True
         before = samples.between(alarm.since_s - self.settings.evaluations_within_s, alarm.since_s)

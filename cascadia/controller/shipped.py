@@ -2,6 +2,8 @@
 
 WINDOW_S = 10.0
 """Of traffic that is looked at together."""
+LEAST_ARRIVALS = 10
+"""Requests that usually come in a window in which arrivals are counted."""
 LEAST_EVALUATIONS = 400
 """Since a change, that replace the scores of before."""
 AT_ONCE = 32

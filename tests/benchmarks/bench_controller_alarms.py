@@ -1,9 +1,9 @@
 """False alarms of the controller's change detection on stationary traffic, and how long changes take to be found.
 
-    python -m tests.benchmarks.bench_controller_alarms [--windows 1000000] [--part I/N]
+    python -m tests.benchmarks.bench_controller_alarms [--windows 1000000] [--window 10] [--part I/N]
 
-Windows of a minute with about 15 requests each; every kind of traffic gets its share of them. Exits with 1 where there
-is more than one false alarm a week of the kinds that the promise is for.
+Windows as the controller ships them, or of `--window` seconds; every kind of traffic gets its share of them. Exits with
+1 where there is more than one false alarm a week of the kinds that the promise is for.
 """
 
 import argparse
@@ -12,13 +12,15 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from cascadia.controller.detect.detect import WEEK_S, Detection, Detector
-from cascadia.controller.detect.windows import Samples, windows
+from cascadia.controller.detect.detect import WEEK_S, Detection
+from cascadia.controller.detect.traffic_watch import TrafficWatch
+from cascadia.controller.detect.windows import Samples
+from cascadia.controller.shipped import WINDOW_S
 from tests.benchmarks.report_table import markdown
 from tests.unit.controller.traffic import joined, traffic
 
-WINDOW_S = 60.0
-CHUNK = 10_080
+CHUNK, LOOKS = 10_080, 20
+"""Windows that are made together, and that are looked at together."""
 HOUR_S = 3600.0
 KINDS = {
     "Poisson": {"burstiness": 1.0},
@@ -36,39 +38,49 @@ CHANGES = {
 }
 
 
-def chunks(kind: dict[str, float], count: int, seed: int) -> Iterator[Samples]:
-    """Weeks of traffic, each from a seed of its own."""
-    for week in range(-(-count // CHUNK)):
+def chunks(kind: dict[str, float], count: int, seed: int, window_s: float) -> Iterator[Samples]:
+    """Traffic of `CHUNK` windows after that of others, each from a seed of its own."""
+    for at in range(-(-count // CHUNK)):
         yield traffic(
-            seed + week,
-            CHUNK * WINDOW_S,
-            start_s=week * CHUNK * WINDOW_S,
+            seed + at,
+            CHUNK * window_s,
+            start_s=at * CHUNK * window_s,
             **{"rate_rps": 0.25, **kind},
         )
 
 
-def false_alarms(kind: dict[str, float], count: int, seed: int) -> int:
-    detector, found, left = Detector(seed=seed), 0, count
-    for week, samples in enumerate(chunks(kind, count, seed)):
-        start_s, some = week * CHUNK * WINDOW_S, min(CHUNK, left)
-        seen = windows(samples, start_s, start_s + some * WINDOW_S, WINDOW_S)
-        found += sum(detector.feed(window) is not None for window in seen)
-        left -= some
+def false_alarms(kind: dict[str, float], count: int, seed: int, window_s: float) -> int:
+    found, until_s = 0, count * window_s
+    watch, clock = watching(window_s, seed)
+    for at, samples in enumerate(chunks(kind, count, seed, window_s)):
+        start_s = at * CHUNK * window_s
+        for looked_s in np.arange(start_s, min(start_s + CHUNK * window_s, until_s), LOOKS * window_s):
+            clock.append(looked_s + LOOKS * window_s)
+            found += watch.feed(samples) is not None
     return found
 
 
-def delays(change: dict[str, float], learnt_h: float, runs: int) -> np.ndarray:
-    """Windows from the change to the alarm, in each of `runs`; infinite where there is none within four hours."""
+def watching(window_s: float, seed: int) -> tuple[TrafficWatch, list[float]]:
+    """What looks at traffic in a controller, where logs are written at once, and its clock: what was put on it last."""
+    clock = [0.0]
+    watch = TrafficWatch(Detection(window_s), lambda: clock[-1], lag_s=0.0, arrivals_lag_s=0.0, seed=seed)
+    return watch, clock
+
+
+def delays(change: dict[str, float], learnt_h: float, runs: int, window_s: float) -> np.ndarray:
+    """Minutes from the change to the alarm, in each of `runs`; infinite where there is none within four hours."""
     found = []
     at_s = learnt_h * HOUR_S
     for seed in range(runs):
         after = traffic(1000 + seed, 4 * HOUR_S, start_s=at_s, **{"rate_rps": 0.5, **change})
         samples = joined(traffic(seed, at_s, rate_rps=0.5), after)
-        detector, told = Detector(seed=seed), np.inf
-        for window in windows(samples, 0.0, at_s + 4 * HOUR_S, WINDOW_S):
-            alarm = detector.feed(window)
+        told = np.inf
+        watch, clock = watching(window_s, seed)
+        for looked_s in np.arange(window_s, at_s + 4 * HOUR_S, window_s):
+            clock.append(looked_s)
+            alarm = watch.feed(samples)
             if alarm is not None and alarm.at_s > at_s:
-                told = (alarm.at_s - at_s) / WINDOW_S
+                told = (alarm.at_s - at_s) / 60.0
                 break
         found.append(told)
     return np.array(found)
@@ -77,6 +89,7 @@ def delays(change: dict[str, float], learnt_h: float, runs: int) -> np.ndarray:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--windows", type=int, default=1_000_000)
+    parser.add_argument("--window", type=float, default=WINDOW_S, help="seconds")
     parser.add_argument("--part", default="0/1", help="I/N: the Ith of N parts")
     parser.add_argument("--no-delays", action="store_true")
     options = parser.parse_args()
@@ -84,21 +97,21 @@ def main() -> int:
     each = options.windows // len(KINDS) // parts
     rows, good = [], True
     for i, (name, kind) in enumerate(KINDS.items()):
-        found = false_alarms(kind, each, seed=100_000 * (i + 1) + 1000 * part)
-        weeks = each * WINDOW_S / WEEK_S
+        found = false_alarms(kind, each, 100_000 * (i + 1) + 1000 * part, options.window)
+        weeks = each * options.window / WEEK_S
         good &= found <= max(1.0, weeks)
         rows.append((name, f"{each:,}", f"{weeks:.1f}", str(found), f"{found / weeks:.2f}"))
         print(rows[-1], file=sys.stderr, flush=True)
     print(markdown(("stationary traffic", "windows", "weeks", "false alarms", "a week"), rows))
-    print(f"\nA stream's evidence must reach {Detection().limit:,.0f}.\n")
+    print(f"\nA stream's evidence must reach {Detection(options.window).limit:,.0f}.\n")
     if not options.no_delays:
         told = []
         for name, change in CHANGES.items():
             for learnt_h in (1.0, 6.0, 24.0):
-                found = delays(change, learnt_h, 20)
+                found = delays(change, learnt_h, 20, options.window)
                 p50, p90 = np.quantile(found, (0.5, 0.9), method="higher")
                 told.append((name, f"{learnt_h:.0f}", f"{p50:.0f}", f"{p90:.0f}"))
-        print(markdown(("change", "hours before", "windows to the alarm, p50", "p90"), told))
+        print(markdown(("change", "hours before", "minutes to the alarm, p50", "p90"), told))
     return 0 if good else 1
 
 

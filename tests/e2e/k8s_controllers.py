@@ -50,7 +50,8 @@ class Controllers:
         told = ["--backend", "kubernetes", "--namespace", SPACE, "--values", "values.yaml", "--port", "0"]
         # The inner loop would follow the rate by itself, and stop what nobody asks for.
         (self.folder / "controller.yaml").write_text("scaling: {scales: false}\n")
-        told += ["--settings", "controller.yaml", "--window", "1", "--run-dir", f"run-{number}", *more]
+        told += ["--window", "1", "--arrivals", "0"]
+        told += ["--settings", "controller.yaml", "--run-dir", f"run-{number}", *more]
         with (self.folder / f"controller-{number}.log").open("wb") as log:
             process = subprocess.Popen(
                 [PROGRAM, "controller", "cascade.yaml", "plan.json", *told],

@@ -64,6 +64,7 @@ def controller(folder: Path) -> Iterator[None]:
     """A process of its own, which must live as long as the test looks."""
     settings = {
         "--window": WINDOW_S,
+        "--arrivals": 0,
         "--arrivals-lag": 2 * SAMPLES_S,
         "--lag": 10,
         "--requests": 80,

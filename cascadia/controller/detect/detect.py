@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cascadia.controller.detect.e_detector import Evidence
 from cascadia.controller.detect.windows import INPUT, OUTPUT, RATE, Window, shown
+from cascadia.controller.shipped import LEAST_ARRIVALS, WINDOW_S
 
 WEEK_S = 7 * 86_400.0
 SMALL_LENGTH, SMALL_SCORE = 0.05, 1.0
@@ -18,13 +19,15 @@ class Detection:
     """`false_alarms_per_week`: at most so many, over all `streams`, while traffic is stationary.
 
     `streams` bounds how many values are watched (rate, two lengths, two of each scored stage). Ranks are taken among
-    the last `remembered` windows.
+    the last `remembered` windows. Arrivals are counted in longer windows where fewer than `least_arrivals` usually
+    come in one: a burst that outlasts a window would pass for a change.
     """
 
-    window_s: float = 60.0
+    window_s: float = WINDOW_S
     false_alarms_per_week: float = 1.0
     streams: int = 9
     remembered: int = 1440
+    least_arrivals: int = LEAST_ARRIVALS
 
     @property
     def limit(self) -> float:
@@ -34,13 +37,21 @@ class Detection:
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """`watched` went from `before` to `since` (medians of windows), as it seems at `since_s`; seen at `at_s`."""
+    """`watched` went from `before` to `since` (medians of windows of `window_s`), as it seems at `since_s`; seen at
+    `at_s`.
+    """
 
     watched: str
     before: float
     since: float
     since_s: float
     at_s: float
+    window_s: float = 0.0
+
+    @property
+    def changed_by_s(self) -> float:
+        """The first window that seems changed may hold much of before."""
+        return self.since_s + self.window_s
 
     @property
     def small(self) -> bool:
@@ -62,11 +73,10 @@ class Detector:
         self._streams: dict[str, Evidence] = {}
 
     def feed(self, window: Window) -> Alarm | None:
-        at_s = window.start_s + self.detection.window_s
         for watched, value in window.values.items():
             stream = self._stream(watched)
             if stream is not None and stream.feed(value) >= self.detection.limit:
-                return self._alarm(watched, stream, at_s)
+                return self._alarm(watched, stream, window)
         return None
 
     def _stream(self, watched: str) -> Evidence | None:
@@ -76,8 +86,8 @@ class Detector:
             found = self._streams[watched] = Evidence(self._draw, self.detection.remembered)
         return found
 
-    def _alarm(self, watched: str, stream: Evidence, at_s: float) -> Alarm:
-        ago = stream.changed_before
+    def _alarm(self, watched: str, stream: Evidence, window: Window) -> Alarm:
+        ago, window_s = stream.changed_before, window.end_s - window.start_s
         before, since = stream.medians(ago)
         self._streams.clear()
-        return Alarm(watched, before, since, at_s - ago * self.detection.window_s, at_s)
+        return Alarm(watched, before, since, window.end_s - ago * window_s, window.end_s, window_s)

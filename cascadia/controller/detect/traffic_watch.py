@@ -1,10 +1,19 @@
-"""The traffic as the controller follows it: windows that are complete go to the detector, each once."""
+"""The traffic as the controller follows it: windows that are complete go to the detector, each once.
+
+Requests are counted in longer windows where few come: a burst that outlasts a window would pass for a change.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
+from math import ceil
 
 from cascadia.controller.detect.detect import Alarm, Detection, Detector
-from cascadia.controller.detect.windows import RATE, Samples, Window, windows
+from cascadia.controller.detect.windows import RATE, Samples, windows
+
+LONGEST_S = 60.0
+"""Of the windows that arrivals are counted in, unless all are longer."""
+LEARNT_S = 300.0
+"""Of arrivals, that tell how many usually come."""
 
 
 class TrafficWatch:
@@ -21,28 +30,35 @@ class TrafficWatch:
         seed: int,
         of_rate: Callable[[], bool] = lambda: True,
     ) -> None:
-        self._window_s = detection.window_s
+        self._window_s, self._least_arrivals = detection.window_s, detection.least_arrivals
         self._clock = clock
         self._lag_s = lag_s
         self._arrivals_lag_s = arrivals_lag_s
         self._of_rate = of_rate
         self._detector = Detector(detection, seed)
         self._fed_until_s: dict[bool, float] = {}
+        self._counting_s: float | None = None
 
     def feed(self, samples: Samples) -> Alarm | None:
         """Feeds the windows that are complete by now; the last alarm among them."""
         if not len(samples):
             return None
-        window_s = self._window_s
-        first_s = float(samples.arrival_s[0] // window_s * window_s)
+        first_s = float(samples.arrival_s[0] // self._window_s * self._window_s)
+        if self._counting_s is None:
+            self._counting_s = self._to_count_in_s(samples, first_s)
         found = None
         # That requests came is known sooner than what became of them.
         for of_arrivals in (True, False) if self._of_rate() else (False,):
+            window_s = self._counting_s if of_arrivals else self._window_s
+            if window_s is None:
+                continue
             from_s = self._fed_until_s.setdefault(of_arrivals, first_s)
             for window in windows(samples, from_s, self._complete_s(samples, of_arrivals), window_s):
                 values = {what: v for what, v in window.values.items() if (what == RATE) is of_arrivals}
-                found = self._detector.feed(Window(window.start_s, values)) or found
-                self._fed_until_s[of_arrivals] = window.start_s + window_s
+                found = self._detector.feed(replace(window, values=values)) or found
+                self._fed_until_s[of_arrivals] = window.end_s
+        if found is not None:
+            self._counting_s = None
         return found
 
     def known(self, samples: Samples, since_s: float) -> Samples:
@@ -50,9 +66,17 @@ class TrafficWatch:
         came_s = samples.between(since_s, self._complete_s(samples, True)).came_s
         return replace(samples.between(since_s, self._complete_s(samples, False)), came_s=came_s)
 
-    def changed_by_s(self, alarm: Alarm) -> float:
-        """The first window that seems changed may hold much of before."""
-        return alarm.since_s + self._window_s
+    def _to_count_in_s(self, samples: Samples, first_s: float) -> float | None:
+        """Length of the windows that arrivals are counted in, from one alarm to the next; None where too few minutes
+        are known."""
+        if not self._least_arrivals:
+            return self._window_s
+        until_s = self._complete_s(samples, True)
+        if until_s - first_s < LEARNT_S:
+            return None
+        came = len(samples.between(until_s - LEARNT_S, until_s).arrivals_s)
+        wanted = ceil(self._least_arrivals * LEARNT_S / self._window_s / max(came, 1))
+        return self._window_s * max(1, min(wanted, int(LONGEST_S / self._window_s)))
 
     def _complete_s(self, samples: Samples, of_arrivals: bool) -> float:
         """Instant before which all requests are in the log."""

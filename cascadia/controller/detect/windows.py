@@ -63,9 +63,10 @@ class Samples:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """`values`: by what is watched; what no request told is absent. `start_s` is Unix time."""
+    """`values`: by what is watched; what no request told is absent. `start_s` and `end_s` are Unix time."""
 
     start_s: float
+    end_s: float
     values: Mapping[str, float]
 
 
@@ -90,7 +91,7 @@ def windows(samples: Samples, from_s: float, until_s: float, window_s: float) ->
             if len(told) >= FEWEST_SCORES:
                 values[score_of(stage)] = float(told.mean())
                 values[spread_of(stage)] = float(told.std())
-        yield Window(from_s + i * window_s, values)
+        yield Window(float(starts_s[i]), float(starts_s[i + 1]), values)
 
 
 def score_of(stage: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cascadia.controller.shipped import AT_ONCE, LEAST_EVALUATIONS, WINDOW_S
+from cascadia.controller.shipped import AT_ONCE, LEAST_ARRIVALS, LEAST_EVALUATIONS, WINDOW_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,12 @@ class Watching(_Section):
 
     window_s: Annotated[Positive, flag("--window", listed=True)] = Field(
         default=WINDOW_S, description="Length of the windows in which traffic is looked at, in seconds."
+    )
+    least_arrivals: Annotated[int, flag("--arrivals")] = Field(
+        default=LEAST_ARRIVALS,
+        ge=0,
+        description="Requests that usually come in a window in which arrivals are counted: such windows last up to a "
+        "minute where fewer come. 0: none is longer.",
     )
     false_alarms_per_week: Annotated[Positive, flag("--false-alarms")] = Field(
         default=1.0, description="False alarms a week on stationary traffic, at most."

@@ -17,7 +17,7 @@ HOUR_S = 3600.0
 
 
 def alarms(samples: Samples, duration_s: float, detection: Detection | None = None) -> list[Alarm]:
-    detector = Detector(detection, seed=1)
+    detector = Detector(detection or Detection(WINDOW_S), seed=1)
     found = (detector.feed(window) for window in windows(samples, 0.0, duration_s, WINDOW_S))
     return [alarm for alarm in found if alarm is not None]
 
@@ -102,7 +102,7 @@ def test_silence_after_traffic_is_a_change_of_rate_alone() -> None:
 def test_more_streams_are_each_allowed_less() -> None:
     assert Detection(streams=18).limit == 2 * Detection(streams=9).limit
     assert Detection(false_alarms_per_week=0.5).limit == 2 * Detection().limit
-    assert Detection(streams=9).limit == 9 * 10_080
+    assert Detection(window_s=60.0, streams=9).limit == 9 * 10_080
 
 
 def test_windows_count_sampled_requests_at_their_share() -> None:

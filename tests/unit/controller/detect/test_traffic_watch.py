@@ -1,0 +1,42 @@
+"""The traffic as the controller follows it: how long the windows are that arrivals are counted in."""
+
+import numpy as np
+import pytest
+
+from cascadia.controller.detect.detect import Alarm, Detection
+from cascadia.controller.detect.traffic_watch import TrafficWatch
+from cascadia.controller.detect.windows import RATE, Samples
+
+CHANGED_S, END_S = 3000.0, 4500.0
+
+
+def changed(rate_rps: float) -> Samples:
+    """Requests at even times, eight times as many from `CHANGED_S` on."""
+    before = np.arange(0.0, CHANGED_S, 1 / rate_rps)
+    after = np.arange(CHANGED_S, END_S, 1 / (8 * rate_rps))
+    arrival_s = np.concatenate([before, after])
+    ones = np.ones(len(arrival_s), np.int64)
+    return Samples(arrival_s, ones, ones)
+
+
+def noticed(rate_rps: float, detection: Detection | None = None) -> Alarm:
+    clock = [0.0]
+    watch = TrafficWatch(detection or Detection(), lambda: clock[-1], lag_s=0.0, arrivals_lag_s=0.0, seed=1)
+    samples = changed(rate_rps)
+    for now_s in np.arange(10.0, END_S, 10.0):
+        clock.append(now_s)
+        if (alarm := watch.feed(samples.between(0.0, now_s))) is not None:
+            return alarm
+    raise AssertionError("nothing was noticed")
+
+
+@pytest.mark.parametrize(("rate_rps", "window_s"), [(2.0, 10.0), (0.5, 20.0), (0.25, 40.0), (0.05, 60.0)])
+def test_arrivals_are_counted_in_windows_that_usually_hold_ten(rate_rps: float, window_s: float) -> None:
+    alarm = noticed(rate_rps)
+    assert (alarm.watched, alarm.window_s) == (RATE, window_s)
+    assert alarm.changed_by_s == alarm.since_s + window_s
+
+
+def test_windows_are_as_long_as_was_said_where_that_was_asked_for() -> None:
+    assert noticed(0.25, Detection(least_arrivals=0)).window_s == 10.0
+    assert noticed(0.25, Detection(window_s=90.0)).window_s == 90.0
