@@ -87,7 +87,7 @@ def _reproduce(
 
 @contextmanager
 def _folder(out: Path | None, sources: "tuple[Source, ...]") -> Iterator[Path]:
-    """Where what is measured is kept: for good, or until the command ends."""
+    """The folder that keeps what is measured: for good, or until the command ends."""
     from cascadia.reproduce.sources import check
 
     check(sources)

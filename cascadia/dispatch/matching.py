@@ -64,7 +64,7 @@ class _Place(NamedTuple):
 
 @dataclass(slots=True)
 class _Newcomer:
-    """Who does not wait yet."""
+    """A request that does not wait yet."""
 
     asked: Asked
     since_s: float
@@ -113,7 +113,7 @@ class Matching(EarliestFinish):
             self._rest = RESTS
 
     def match(self, waiting: Sequence[Waiting], replicas: Sequence[PlacedCandidate], now_s: float) -> Matched:
-        """Who of `waiting`, in the order of their rank, starts now, and where."""
+        """Those of `waiting`, in the order of their rank, that start now, and where."""
         window = waiting[:WINDOW]
         places = self._places(replicas, len(window), now_s)
         free = np.array([place.wait_s == 0 for place in places], np.bool_)
@@ -200,7 +200,7 @@ class Matching(EarliestFinish):
         self, window: Sequence[Waiting], places: Sequence[_Place], kinds: Sequence[tuple[Coefficients, float]],
         replicas: Sequence[PlacedCandidate], now_s: float,
     ) -> tuple[Floats, Floats]:  # fmt: skip
-        """What each request costs at each place, and the time L in which it would be answered there; both [m, n]."""
+        """The cost of each request at each place, and the time L in which it would be answered there; both [m, n]."""
         reads = [one.asked.tokens for one in window]
         lengths = [self.length.expected(one.asked.tokens, one.asked.most_output) for one in window]
         mean, high = np.array(lengths, np.float64).T

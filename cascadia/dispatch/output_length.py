@@ -120,7 +120,7 @@ class OutputLength:
 
 
 def _edges(reads: list[int], cells: int) -> list[int]:
-    """Where cells of sorted prompts begin and end: as many in each, but that prompts of one length share a cell."""
+    """Edges of cells of sorted prompts: as many in each, but that prompts of one length share a cell."""
     n = len(reads)
     count = max(1, min(cells, n // FEWEST))
     edges = [0]

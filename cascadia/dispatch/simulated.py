@@ -26,7 +26,7 @@ class Known:
     max_concurrency: int = 1 << 30
 
     def count(self, requests: int, tokens: int) -> None:
-        """So many more, or fewer, are in hand."""
+        """Counts so many more, or fewer, in hand."""
         self.running += requests
         self.outstanding_tokens += tokens
         self.load = load_of(self.running, self.outstanding_tokens)

@@ -379,7 +379,7 @@ class Stability:
 
 @dataclass(frozen=True, slots=True)
 class NodeLoss:
-    """What is left of the promise when the pool's worst node, of `gpus` in use, is gone, until another takes its place.
+    """The rest of the promise when the pool's worst node, of `gpus` in use, is gone, until another takes its place.
 
     `rate_rps` is what the rest carries for as long as it goes on; `latency_s` (the objective's quantile) and `quality`
     (mean) are at that rate, or at the plan's where it is more. `without`: stages that have no replica left. `gear`:

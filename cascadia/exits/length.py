@@ -40,7 +40,7 @@ class Fixed:
         return score >= self._thresholds[at]
 
     def feed(self, _: Mapping[int, float], __: float) -> bool:
-        """Nobody is drawn."""
+        """Draws nobody."""
         raise NotImplementedError
 
 

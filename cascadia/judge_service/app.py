@@ -25,7 +25,7 @@ SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
 class Beside(NamedTuple):
-    """What a judge shares with others in its process: the thread that computes, and the metrics."""
+    """Things that a judge shares with others in its process: the thread that computes, and the metrics."""
 
     thread: ThreadPoolExecutor
     registry: CollectorRegistry

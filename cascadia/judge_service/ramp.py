@@ -62,7 +62,7 @@ class JudgeRamp:
 
 
 def seen_by(encoder: Encodes, judge: EmbeddingJudge, cases: Sequence[Case]) -> Seen:
-    """What the judge looks at of each case, by `encoder`."""
+    """The texts that the judge looks at of each case, by `encoder`."""
     asked = [
         JudgeInput(
             case.question, case.answer if "answer" in judge.head_for(case).groups else None, case.certainty

@@ -266,7 +266,7 @@ def _at_largest_rate(
 
 
 def _as_fast(problem: Problem, plan_: Plan) -> str:
-    """How fast the trace was played."""
+    """The factor at which the trace was played."""
     rate, bound = plan_.predicted.rate_rps, plan_.proof.rate_bound_rps
     most = f"; by these thresholds nothing within the pools and budget carries {bound:.3g}" if bound else ""
     times = rate / problem.workload.rate_rps
@@ -545,7 +545,7 @@ def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str
 
 
 def _rent(plan_: Plan) -> list[str]:
-    """What is to be rented, under a budget."""
+    """Units to be rented, under a budget."""
     budget_usd = plan_.cluster.budget_usd_per_hour
     if budget_usd is None:
         return []

@@ -49,7 +49,7 @@ def variable_problem(problem: Problem) -> Problem:
 
 
 def solve_variable(problem: Problem, late_max: float | None = None) -> Solution:
-    """As `solve`, where a batch may be any part of the queue. Raises ValueError for `late: drop`."""
+    """A policy as of `solve`, where a batch may be any part of the queue. Raises ValueError for `late: drop`."""
     if problem.late == "drop":
         raise ValueError("variable batching is solved for where late requests are served")
     kernel = transitions(problem)
@@ -154,7 +154,7 @@ def _iterate(
 
 
 def _to_come(kernel: Transitions, parts: _Parts, value: Floats, gain: float) -> Floats:
-    """What is to be had after each action, by (n, j, m, b)."""
+    """The value after each action, by (n, j, m, b)."""
     most, steps = value.shape
     models = len(parts.joins)
     found = np.zeros((most, steps, models, most))

@@ -1,4 +1,4 @@
-"""What to rent, in a plan's report: what a dollar buys, what other rates cost, and what the loss of a node leaves."""
+"""The part on renting of a plan's report: what a dollar buys, what other rates cost, what the loss of a node leaves."""
 
 from collections.abc import Sequence
 

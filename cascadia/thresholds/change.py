@@ -34,7 +34,7 @@ def set_thresholds(path: Path, thresholds: Mapping[str, float]) -> None:
 
 
 def _places(text: str, where: str) -> dict[str, tuple[int, int]]:
-    """Where each stage's threshold stands."""
+    """The place where each stage's threshold stands."""
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

@@ -56,7 +56,7 @@ class Savings:
 
     @property
     def said(self) -> str:
-        """As `saved $412 ± 30 against all to large; quality -0.4 ± 0.3`."""
+        """A line such as `saved $412 ± 30 against all to large; quality -0.4 ± 0.3`."""
         verb, usd = ("saved", self.saved_usd) if self.saved_usd.mean >= 0 else ("lost", self.saved_usd)
         money = f"{verb} ${abs(usd.mean):,.2f} ± {usd.margin:,.2f} against all to {self.large}"
         quality = f"quality {self.gained.mean:+.1f} ± {self.gained.margin:.1f}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def table(plan: "Plan", predicted: "Predicted", outcome: "Outcome", requests: int) -> Table:
-    """Which model answers how many, and how soon, beside what the plan predicted."""
+    """The table of which model answers how many, and how soon, beside what the plan predicted."""
     shown = Table(title=f"{requests:,} requests at {rate(predicted.rate_rps)}", title_justify="left")
     for name in ("", "answers", "p50", "p95", "p99"):
         shown.add_column(name, justify="left" if not name else "right")

@@ -148,7 +148,7 @@ def write_plots(path: Path, plan: Plan, result: Replay, trace_name: str, slo_s: 
 
 
 def _gears_section(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[Section]:
-    """Nothing where no ladder was played."""
+    """The part on gears; nothing where no ladder was played."""
     if result.gear is None:
         return
     rows = tuple(

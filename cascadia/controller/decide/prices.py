@@ -1,4 +1,4 @@
-"""What the spec says that everything costs now, beside what the plan in force was made with.
+"""Prices as the spec has them now, beside what the plan in force was made with.
 
 A price that moved is a reason to plan anew as a changed load is: what was cheapest may not be. Both plans are then
 compared at the prices of now.

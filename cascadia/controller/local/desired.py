@@ -46,7 +46,7 @@ class LocalPlan:
 
     @property
     def task(self) -> str:
-        """What all of its stages do."""
+        """The task of all of its stages."""
         return str(self.router["stages"][0].get("task", "generate"))
 
     def desired(

@@ -41,15 +41,17 @@ class Journal:
 
 
 def towards(begun: UnderWay, fleet: Fleet) -> tuple[Desired, Desired]:
-    """What a move leads to, and what it would return to, both with what replicas of either plan sustain. Of a kind that
-    both have the later plan tells: it was made for the traffic of now."""
+    """The state that a move leads to and the one it would return to, both with what replicas of either plan sustain.
+
+    Of a kind that both have the later plan tells: it was made for the traffic of now.
+    """
     to, back = fleet.desired(begun.to, begun.need_rps), fleet.desired(begun.back, begun.need_now_rps)
     sustained = {**_sustained(begun.back, back), **_sustained(begun.to, to)}
     return replace(to, capacity_rps=sustained), replace(back, capacity_rps=sustained)
 
 
 def _sustained(plan: Path, desired: Desired) -> Mapping[ReplicaKind, float]:
-    """What the plan gives each to do, where its file has gone."""
+    """Requests a second by kind; as the plan gives each to do, where its file has gone."""
     return sustained_rps(read_plan(plan), desired) if plan.exists() else desired.capacity_rps
 
 

@@ -83,7 +83,7 @@ def best_order(task: Task, keep: float) -> list[Move] | None:
 
 
 def shortfall(task: Task, moves: list[Move]) -> float:
-    """What the stages are short of, as a share (0-1) of what is needed of them, summed over neighbouring moves of one
+    """The share (0-1) of what is needed of the stages that they are short of, summed over neighbouring moves of one
     sort: these pass together, and each such time is one of loading or of waiting for requests to end."""
     search, total = _Search(task, 0.0), 0.0
     at = search.start

@@ -11,13 +11,13 @@ SUSTAINED = 0.85
 
 
 def sustained_rps(plan: Plan, desired: Desired) -> Mapping[Kind, float]:
-    """By kind of `desired`, which a fleet makes of `plan`: what the plan gives a replica to do, and what it has room
-    for beside that."""
+    """Requests a second by kind of `desired`, which a fleet makes of `plan`: what the plan gives a replica to do, and what
+    it has room for beside that."""
     return {kind: rps * _room(plan, kind) for kind, rps in desired.capacity_rps.items()}
 
 
 def _room(plan: Plan, kind: Kind) -> float:
-    """At least 1: a plan that loads its replicas more was simulated there."""
+    """Factor by which a replica can do more than it is given, at least 1: plans that load it more were simulated."""
     stage = planned_stage(kind.stage)
     told = (
         plan.predicted.judge

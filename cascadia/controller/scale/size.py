@@ -87,8 +87,8 @@ def within(
 def fitting(
     sizes: Iterable[StageSize], wanted: Mapping[Kind, int], there: Mapping[Kind, int], free: Mapping[str, int]
 ) -> tuple[dict[Kind, int], bool]:
-    """As `within`, on the GPUs that are `free` by pool. The next replica goes to the stage that has the smallest part
-    of what it wants."""
+    """Counts as of `within`, on the GPUs that are `free` by pool. The next replica goes to the stage that has the
+    smallest part of what it wants."""
     found = {kind: min(count, there.get(kind, 0)) for kind, count in wanted.items()}
     free, sizes = dict(free), list(sizes)
     while True:

@@ -98,7 +98,7 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
 
 
 def own_name(stage: OnePassStage) -> str:
-    """What the stage's model is called where it is measured: the name of its folder."""
+    """The name of the stage's model where it is measured: the name of its folder."""
     return Path(stage.model).name if stage.model is not None else stage.name
 
 

@@ -11,7 +11,7 @@ from cascadia.policy.problem import ModelProfile
 
 
 def replay_policies(plan: Plan, arrival_s: Floats) -> tuple[Predicted, Outcome]:
-    """What becomes of requests that arrive then. Raises `BadInput` where the plan has no policies, or more groups."""
+    """The fate of requests that arrive then. Raises `BadInput` where the plan has no policies, or more groups."""
     if len(plan.policies) != 1:
         raise BadInput("plan: policies", f"are of {len(plan.policies)} groups", "plan one group at a time")
     if len(arrival_s) < 2 or arrival_s[-1] <= arrival_s[0]:

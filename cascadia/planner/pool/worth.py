@@ -41,7 +41,7 @@ class Dominance:
 
 
 def worths(search: Search, routing: int) -> list[Worth]:
-    """By stage, then by falling worth; of the requests that a routing sends each stage."""
+    """Worths by stage, then falling; of the requests that a routing sends each stage."""
     found = []
     for name, work in _named(search, routing):
         counts, usd = _usd_by_class(work)

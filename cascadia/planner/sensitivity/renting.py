@@ -1,4 +1,4 @@
-"""What renting would cost at other rates, and what a dollar buys on each kind of GPU: for the report of a plan."""
+"""The cost of renting at other rates, and what a dollar buys on each kind of GPU: for the report of a plan."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -257,7 +257,7 @@ class OnePassCascade:
     async def _said(
         self, ask: Ask, stage: Stage, step: Step, items: list[bytes]
     ) -> "list[Said] | Reply[None]":
-        """What engines say of `items`, in batches of the stage's lane."""
+        """Verdicts of engines on `items`, in batches of the stage's lane."""
         batcher, lane = self.lanes[stage.name]
         due_s = min(ask.deadline_s, monotonic() + lane.policies.slo_s)
         said = await Gathered(batcher, lane).all_said(items, due_s, ask.deadline_s)

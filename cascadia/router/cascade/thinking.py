@@ -124,7 +124,7 @@ class Left(NamedTuple):
 
 
 def left_at(stage: Stage, found: Thought) -> Left:
-    """Where a stage's answer left, and its exits' state."""
+    """The place where a stage's answer left, and its exits' state."""
     points = [each.thinking_tokens for each in stage.settings.exits]
     places = [int(found.good and found.exit_tokens == at) for at in points]
     return Left([*places, 1 - sum(places)], *stage.exits.state)

@@ -1,4 +1,4 @@
-"""What goes to a worker as one batch, and what comes back for each of its members, by the models' task.
+"""Batches as they go to a worker, and what comes back for each of its members, by the models' task.
 
 Texts to classify go as one list. A ranking is a request of its own, of one query, so that a batch is a single one: its
 texts are the engine's batch.

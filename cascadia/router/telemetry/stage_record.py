@@ -9,7 +9,7 @@ from cascadia.dispatch.earliest_finish import Trial
 
 
 class Tried(NamedTuple):
-    """What is known of a try when it begins, for whoever learns from its answer."""
+    """Facts of a try when it begins, for whoever learns from its answer."""
 
     trial: Trial
     replica: str

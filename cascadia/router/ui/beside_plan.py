@@ -24,7 +24,7 @@ class Row(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known of a window: its counters, the replicas that there are by stage, and scores of shadow evaluations
+    """Facts of a window: its counters, the replicas that there are by stage, and scores of shadow evaluations
     by the stages in order."""
 
     window: Window

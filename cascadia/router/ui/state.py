@@ -293,7 +293,7 @@ def _replica(stage: Stage, replica: Any) -> State:
 
 
 def _keys(access: Access) -> list[State]:
-    """What each key has spent this month, and its limits."""
+    """Dollars that each key has spent this month, and its limits."""
     limits = ("requests_per_minute", "tokens_per_minute", "concurrent")
     found = [
         {**spent, **{name: getattr(key.limits, name) for name in limits}}

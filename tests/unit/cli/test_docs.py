@@ -1,4 +1,4 @@
-"""What the how-to shows is accepted: its commands are parsed, its spec and its table are read."""
+"""What the how-to shows is accepted: its commands are parsed, its table is read."""
 
 import re
 import shlex
@@ -9,7 +9,6 @@ import pytest
 
 from cascadia.cli.main import main
 from cascadia.planner.problem.quality_file import read_quality
-from cascadia.planner.spec.file import parse_spec
 from tests.data import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "first-plan.md").read_text()
@@ -33,11 +32,6 @@ def test_a_shown_command_is_understood(line: str) -> None:
         assert found is not None
         command = found
     command.make_context(line, args)
-
-
-def test_the_shown_spec_is_valid() -> None:
-    (text,) = blocks("yaml")
-    assert [stage.name for stage in parse_spec(text, "cascade.yaml").stages] == ["small", "large"]
 
 
 def test_the_shown_table_is_valid(tmp_path: Path) -> None:

@@ -18,7 +18,9 @@ def plan() -> Plan:
     made = a_plan()
     small = replace(made.stages[0], name="small", replicas=(ReplicaGroup("cpu", 1, 1, 2, 1.0),))
     large = replace(made.stages[-1], name="large", replicas=(ReplicaGroup("cpu", 1, 1, 1, 1.0),))
-    return replace(made, stages=(small, large), thresholds=(42.5,), skip_below=(25.0,))
+    (pool,) = made.cluster.pools
+    cluster = replace(made.cluster, pools=(pool, replace(pool, name="cpu")))
+    return replace(made, cluster=cluster, stages=(small, large), thresholds=(42.5,), skip_below=(25.0,))
 
 
 URLS = {"small": ["http://127.0.0.1:8201", "http://127.0.0.1:8202"], "large": ["http://127.0.0.1:8203"]}
