@@ -11,8 +11,8 @@ SUSTAINED = 0.85
 
 
 def sustained_rps(plan: Plan, desired: Desired) -> Mapping[Kind, float]:
-    """Requests a second by kind of `desired`, which a fleet makes of `plan`: what the plan gives a replica to do, and what
-    it has room for beside that."""
+    """Requests a second by kind of `desired`, which a fleet makes of `plan`: what the plan gives a replica to do,
+    and what it has room for beside that."""
     return {kind: rps * _room(plan, kind) for kind, rps in desired.capacity_rps.items()}
 
 
