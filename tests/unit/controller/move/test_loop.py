@@ -11,6 +11,7 @@ from cascadia.controller.decide.decide import Decision, Forecast
 from cascadia.controller.decide.misses import Misses
 from cascadia.controller.decide.replan import PlanningFailed, Prospect, Replanned, Request
 from cascadia.controller.decide.settings import Settings
+from cascadia.controller.detect.detect import Detection
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.windows import Samples
 from cascadia.controller.loop import Controller
@@ -84,6 +85,8 @@ class World:
         self.now_s = 0.0
         self.asked: list[Request] = []
         self.asked_at_s: list[float] = []
+        # A window for each tick.
+        settings = {"detection": Detection(window_s=60.0)} | settings
         self.settings = Settings(tmp_path, tmp_path / "cascade.yaml", **settings)  # type: ignore[arg-type]
         self.answer: Replanned | PlanningFailed = Replanned(
             tmp_path / "new" / "plan.json",
