@@ -40,8 +40,8 @@ class Fixed:
         return score >= self._thresholds[at]
 
     def feed(self, _: Mapping[int, float], __: float) -> bool:
-        """Draws nobody."""
-        raise NotImplementedError
+        """Tells that nothing was lost: nobody is drawn."""
+        return False
 
 
 class Certified:

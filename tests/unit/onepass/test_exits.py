@@ -48,6 +48,20 @@ def trained(folder: Path) -> Path:
     return at
 
 
+def in_force(at: Path, shadow: float) -> Live:
+    """Exits with a setting in force that lets everything out at the first ramp."""
+    model = onnx.load(at / "model.onnx")
+    ramps = fit(
+        cuts(model), looked(read_model(at, 8), cuts(model), [f"w{n} w{n // 2}" for n in range(20)] * 20)
+    )
+    # Every doubt is below 2.
+    controller = Controller(Promise(0.9, 0.5), Settings(np.full((1, len(ramps)), 2.0)))
+    for _ in range(50):
+        controller.feed(np.zeros(len(ramps), dtype=np.int64), np.zeros(len(ramps)), 0)
+    assert controller.certified == 0
+    return Live(Passes.of(model, ramps), controller, shadow, Random(1))
+
+
 async def asked(runner: Runner, *requests: tuple[Any, dict[str, str]]) -> tuple[list[httpx.Response], str]:
     app = application([runner])
     async with app.router.lifespan_context(app):
@@ -81,17 +95,7 @@ def test_a_response_says_where_each_input_left(tmp_path: Path) -> None:
 
 def test_settings_in_force_let_inputs_out_and_who_declines_stays(tmp_path: Path) -> None:
     at = trained(tmp_path)
-    model = onnx.load(at / "model.onnx")
-    ramps = fit(
-        cuts(model), looked(read_model(at, 8), cuts(model), [f"w{n} w{n // 2}" for n in range(20)] * 20)
-    )
-    # Everything is below 2, so that the first certified setting lets all out at the first ramp.
-    controller = Controller(Promise(0.9, 0.5), Settings(np.full((1, len(ramps)), 2.0)))
-    for _ in range(50):
-        same = np.zeros(len(ramps), dtype=np.int64)
-        controller.feed(same, np.zeros(len(ramps)), 0)
-    assert controller.certified == 0
-    live = Live(Passes.of(model, ramps), controller, 0.0, Random(1))
+    live = in_force(at, shadow=0.0)
     plain = Runner.read(at)
     runner = Runner.read(at, exits=live)
     requests = ((["w1 w2", "w3"], {}), (["w1 w2", "w3"], {HEADER: "off"}))
@@ -105,14 +109,7 @@ def test_settings_in_force_let_inputs_out_and_who_declines_stays(tmp_path: Path)
 
 def test_a_list_is_answered_when_its_last_input_has_left(tmp_path: Path) -> None:
     at = trained(tmp_path)
-    model = onnx.load(at / "model.onnx")
-    ramps = fit(
-        cuts(model), looked(read_model(at, 8), cuts(model), [f"w{n} w{n // 2}" for n in range(20)] * 20)
-    )
-    controller = Controller(Promise(0.9, 0.5), Settings(np.full((1, len(ramps)), 2.0)))
-    for _ in range(50):
-        controller.feed(np.zeros(len(ramps), dtype=np.int64), np.zeros(len(ramps)), 0)
-    live = Live(Passes.of(model, ramps), controller, 1.0, Random(1))
+    live = in_force(at, shadow=1.0)
     runner = Runner.read(at, exits=live)
     lists = [_List(runner, runner.ids(["w3 w4"]), True), _List(runner, runner.ids(["w1 w2", "w3"]), False)]
     given: list[tuple[int, Forwarded]] = []
