@@ -215,7 +215,7 @@ def _settings(
             raise BadInput(options, "are of a plan only", f"write keys and admin into {source}")
         return read_settings(source)
     from cascadia.files.plan_file import read_plan
-    from cascadia.router.settings.file import check_settings, redis_url_of
+    from cascadia.router.settings.file import EXIT_STATES, check_settings, redis_url_of
     from cascadia.router.settings.from_plan import settings_of
     from cascadia.router.settings.model import AdminSettings, KeySettings
     from cascadia.router.settings.secret_values import Secrets
@@ -233,6 +233,7 @@ def _settings(
         settings,
         keys=None if keys_file is None else KeySettings(keys_file, redis_url=redis_url),
         admin=None if admin_port is None else AdminSettings(admin_port),
+        exit_states=(source if source.is_dir() else source.parent) / EXIT_STATES,
         files=(source / "plan.json" if source.is_dir() else source, *secrets.files),
     )
     check_settings(settings, str(source))

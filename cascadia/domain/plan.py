@@ -8,7 +8,7 @@ from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Metric, Objective, UnderLoad
 from cascadia.domain.policy import Policies
-from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
 
 FORMAT_VERSION = 3
 """2 added `skip_below`; 3 `stability`, `headroom`, `load`, `foresight`, `mixture`; older plans are read as
@@ -105,11 +105,17 @@ class ExitPlan:
     left: float
     last: bool = False
 
+    @property
+    def document(self) -> dict[str, object]:
+        """Entry of a stage's `exits` in a router's file."""
+        last = {"last": True} if self.last else {}
+        return {"thinking_tokens": self.thinking_tokens, "threshold": self.threshold, **last}
+
 
 @dataclass(frozen=True, slots=True)
 class ExitPromise:
-    """Exits of one-pass models or a judge: with probability `confidence` no more than `risk` of the answers differ from
-    the whole model's; a share `shadow` of the inputs runs to the end. All are 0-1.
+    """Promise of exits: with probability `confidence` no more than `risk` of the answers differ from the whole model's
+    (of stages that think: are worse by the judge); a share `shadow` of the inputs runs to the end. All are 0-1.
     """
 
     risk: float
@@ -410,7 +416,8 @@ class Plan:
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     `losses` tell what the loss of a node leaves, one entry a pool, where nodes are rented or may be taken away.
-    `exits` is what engines of one-pass models are started with; None: every input has the whole model.
+    `exits` is the promise by which exits are in force, of one-pass models or of stages that think; None: of those every
+    input has the whole model, and these are in force as they are.
     `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
     """
 
@@ -497,8 +504,8 @@ class Plan:
         """What a router's file says of a stage beside its addresses, its threshold and its price.
 
         How its replicas share its requests, where that is not by what they have in hand; the limit of an answer whose
-        request sets none; and, where gears go by what is lost of it, the share of what its replicas sustain that they
-        are sent.
+        request sets none; where gears go by what is lost of it, the share of what its replicas sustain that they are
+        sent; and its exits.
         """
         stage = next(stage for stage in self.stages if stage.name == name)
         load = next((stage.load for stage in self.predicted.stages if stage.name == name), None)
@@ -508,6 +515,8 @@ class Plan:
             "latency_max_s": self.objective.latency_max_s if shared else None,
             "max_tokens": stage.max_tokens,
             "load": round(load, 4) or None if load and len(self.gears) > 1 else None,
+            "exits": [each.document for each in stage.exits] or None,
+            "echoes": stage.engine == LLAMA_CPP or None if stage.exits else None,
         }
         return {key: value for key, value in told.items() if value is not None}
 
@@ -540,9 +549,16 @@ class Plan:
         """The section `under_load` of a router's file; empty where the plan says nothing of it."""
         return {} if self.under_load is None else {"under_load": {"then": self.under_load.then}}
 
+    def exits_document(self) -> dict[str, object]:
+        """The section `exits` of a router's file; empty where no stage has exits, or they are in force as they are."""
+        if self.exits is None or not any(stage.exits for stage in self.stages if stage.deployed):
+            return {}
+        return {"exits": asdict(self.exits)}
+
     def routing_document(self) -> dict[str, object]:
         """Sections of a router's file that say by which settings requests go, beside the stages' own."""
-        return {**self.mixture_document(), **self.gears_document(), **self.under_load_document()}
+        others = {**self.under_load_document(), **self.exits_document()}
+        return {**self.mixture_document(), **self.gears_document(), **others}
 
     @property
     def mixture_by_stage(self) -> tuple[float, dict[str, float], dict[str, float]] | None:

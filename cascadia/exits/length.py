@@ -6,7 +6,7 @@ anything is known of them, thinks to the end and has a trial at every exit on it
 a setting would have given a trial answer whose whole answer the judge finds better by more than `BETTER` points.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
 from cascadia.exits.path import Path
-from cascadia.exits.readings import exit_of
+from cascadia.exits.readings import Floats, Ints, exit_of
 
 BETTER = 5.0
 """Points of 100; scores of answers that are worth the same differ by less."""
@@ -55,12 +55,14 @@ class Certified:
         own = [float(np.nextafter(1.0 - each / 100.0, 2.0)) if each <= 100.0 else 0.0 for each in thresholds]
         path = Path(np.outer(np.arange(1, SETTINGS + 1) / SETTINGS, own))
         # Thresholds are the plan's: after a withdrawal the same path is examined anew.
-        self._controller = Controller(promise, path, learned=1, renewed=lambda *_: path)
+        self.controller = Controller(promise, path, learned=1, renewed=lambda *_: path)
+        self.feeds: Callable[[Ints, Floats, int], object] = self.controller.feed
+        """Takes evidence: the controller, or who shares it with other processes."""
 
     @property
     def state(self) -> tuple[int, int, int]:
         """The setting in force, counted from 1 (0: none), of how many; how often settings were withdrawn."""
-        controller = self._controller
+        controller = self.controller
         return controller.certified + 1, controller.path.settings, controller.withdrawn
 
     def drawn(self) -> bool:
@@ -68,19 +70,19 @@ class Certified:
         return self._rng.random() < self._shadow
 
     def open(self, at: int) -> bool:
-        return bool(self._controller.thresholds[at] > 0.0)
+        return bool(self.controller.thresholds[at] > 0.0)
 
     def leaves(self, at: int, score: float) -> bool:
-        return bool(1.0 - score / 100.0 < self._controller.thresholds[at])
+        return bool(1.0 - score / 100.0 < self.controller.thresholds[at])
 
     def feed(self, scores: Mapping[int, float], whole: float) -> bool:
         """Takes in a request that was drawn: its trials' scores by exit, and its whole answer's. Tells whether the
         setting in force would have lost it.
         """
-        in_force = self._controller.thresholds
+        in_force = self.controller.thresholds
         doubts, lost = np.ones(len(in_force)), np.zeros(len(in_force), dtype=np.int64)
         for at, score in scores.items():
             doubts[at], lost[at] = 1.0 - score / 100.0, whole > score + BETTER
         left = exit_of(doubts, in_force)
-        self._controller.feed(lost, doubts, 0)
+        self.feeds(lost, doubts, 0)
         return left is not None and bool(lost[left])

@@ -1,17 +1,16 @@
 """A controller's state as values, so that what was certified outlives the process that certified it.
 
-A snapshot is taken at every certificate and withdrawal, and after `SAVED_EVERY` inputs fed back. What a process that
-is killed has learned since is lost; the promise holds as long as it is not killed for what it learned.
+What a process that is killed has learned since the last one is lost; the promise holds as long as it is not killed for
+what it learned.
 """
 
 from dataclasses import dataclass
+from math import inf, isfinite
 
 import numpy as np
 
 from cascadia.exits.controller import Controller
 from cascadia.exits.path import Path
-
-SAVED_EVERY = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,8 +33,16 @@ class Snapshot:
         n = len(self.thresholds)
         if not n == len(self.differed) == len(self.passed) or self.inputs < 0 or self.withdrawn < 0:
             raise ValueError("settings and evidence do not match")
-        if not all(0 <= each <= self.inputs for each in self.differed):
+        if not all(0 <= each <= self.inputs for each in self.differed) or (
+            any(self.passed) and not self.inputs
+        ):
             raise ValueError("a setting differed more often than there were inputs")
+        if not all(0 <= each < inf for each in self.drift):
+            raise ValueError("evidence of drift is no number")
+        rows = self.thresholds
+        if len({len(row) for row in rows}) > 1 or not all(isfinite(each) for row in rows for each in row):
+            raise ValueError("settings are of different ramps")
+        Path(np.array(rows).reshape(n, -1 if n else 0))
 
 
 def snapshot(controller: Controller) -> Snapshot:
@@ -58,6 +65,8 @@ def resume(controller: Controller, kept: Snapshot) -> bool:
     ramps, promise = controller.path.thresholds.shape[1], controller.promise
     same = (kept.risk, kept.confidence) == (promise.risk, promise.confidence)
     if not same or any(len(row) != ramps for row in kept.thresholds):
+        return False
+    if len(kept.drift) != len(controller.drift.sums) or not kept.thresholds:
         return False
     controller.resume(
         Path(np.array(kept.thresholds).reshape(len(kept.thresholds), ramps)),

@@ -89,6 +89,8 @@ def application(
         service.batches.start()
         yield
         await service.batches.stop()
+        if isinstance(judge, ExitingJudge):
+            judge.exits.close()
 
     service = Service(judge, most_waiting, at_once, api_key, beside)
     app = FastAPI(title="Cascadia judge", version=__version__, lifespan=lifespan, redoc_url=None)

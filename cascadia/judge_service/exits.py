@@ -5,9 +5,11 @@ is in force only those are looked at early. Who does not leave begins anew with 
 before the ramp; its verdict is the same as without exits, bit for bit.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from random import Random
 from threading import Lock
 from typing import Any, NamedTuple
@@ -19,6 +21,7 @@ from cascadia.domain.plan import ExitPromise
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
 from cascadia.exits.readings import Floats
+from cascadia.files.exit_state import SharedExits
 from cascadia.judge_service.ramp import EarlyEncoder, JudgeRamp, columns_of, doubt_of, seen_by
 from cascadia_judge.embedding import Case, EmbeddingJudge, Verdict
 from cascadia_judge.head.features import Seen
@@ -36,6 +39,8 @@ COUNTS = {
     "withdrawn": "Times that settings were withdrawn for drift.",
 }
 
+_logger = logging.getLogger("cascadia.judge")
+
 
 class Early(NamedTuple):
     """Verdict by the ramp, and how much it is to be doubted (0-1)."""
@@ -45,13 +50,22 @@ class Early(NamedTuple):
 
 
 class JudgeExits:
-    """Exits of one judge. Thread-safe."""
+    """Exits of one judge. `state`: the file of their evidence, which judges of one file share. Thread-safe."""
 
     def __init__(
-        self, early: EarlyEncoder, ramp: JudgeRamp, promised: ExitPromise, rng: Random | None = None
+        self,
+        early: EarlyEncoder,
+        ramp: JudgeRamp,
+        promised: ExitPromise,
+        rng: Random | None = None,
+        state: Path | None = None,
     ) -> None:
         self._early, self._ramp, self._shadow, self._rng = early, ramp, promised.shadow, rng or Random()
         self._controller = Controller(Promise(promised.risk, promised.confidence), ramp.path)
+        # Without a file what is certified ends with the process.
+        self._shared = None
+        if state is not None:
+            self._shared = SharedExits(self._controller, state, ramp.digest, _logger.warning)
         self._lock = Lock()
         self.counts = dict.fromkeys(("taken", "whole", "shadowed", "disagreed"), 0)
 
@@ -64,6 +78,8 @@ class JudgeExits:
     def scores(self, judge: EmbeddingJudge, cases: Sequence[Case]) -> list[Verdict]:
         """Verdicts in order. Raises `BadVerdict` as the judge does."""
         with self._lock:
+            if self._shared is not None:
+                self._shared.look()
             limit = float(self._controller.thresholds[0])
             drawn = [self._rng.random() < self._shadow for _ in cases]
         looked = [at for at in range(len(cases)) if drawn[at] or limit > 0.0]
@@ -83,7 +99,14 @@ class JudgeExits:
         differs = abs(early.verdict.score - whole.score) > self._ramp.points
         self.counts["shadowed"] += 1
         self.counts["disagreed"] += int(left and differs)
-        self._controller.feed(np.array([int(differs)]), np.array([early.doubt]), 0)
+        feed = self._controller.feed if self._shared is None else self._shared.feed
+        feed(np.array([int(differs)]), np.array([early.doubt]), 0)
+
+    def close(self) -> None:
+        """Keeps what is left to keep."""
+        with self._lock:
+            if self._shared is not None:
+                self._shared.close()
 
     def _looked(self, judge: EmbeddingJudge, cases: Sequence[Case]) -> list[Early]:
         if not cases:

@@ -48,6 +48,18 @@ class JudgeRamp:
     points: float
     path: Settings
 
+    @property
+    def digest(self) -> str:
+        """Digest of what evidence on its verdicts is about."""
+        parts = (
+            self.weight,
+            self.bias,
+            self.path.thresholds,
+            *(self.doubts[head] for head in sorted(self.doubts)),
+        )
+        told = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
+        return sha256(f"{self.judge_sha256} {self.points}".encode() + told).hexdigest()
+
     def mapped(self, part: Seen) -> Seen:
         """`part` with the vectors that its texts would have at the encoder's end."""
         return replace(part, question=self._turned(part.question), answer=self._turned(part.answer))
@@ -118,6 +130,11 @@ class EarlyEncoder:
 def file_of(judge: Path) -> Path:
     """The file beside a judge's that holds its ramp."""
     return judge.with_name(f"{judge.name}.exits")
+
+
+def state_of(judge: Path) -> Path:
+    """The file beside a judge's that keeps what its exits have been certified for."""
+    return judge.with_name(f"{judge.name}.exits-state.json")
 
 
 def write_ramp(judge: Path, ramp: JudgeRamp) -> None:

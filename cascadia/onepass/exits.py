@@ -2,6 +2,7 @@
 metrics.
 """
 
+import logging
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -13,10 +14,10 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
-from cascadia.exits.snapshot import resume
+from cascadia.files.exit_state import SharedExits
 from cascadia.onepass.model import GRAPH
 from cascadia.onepass.runner import Forwarded, Runner
-from cascadia.ramps.file import read_ramps, read_state, write_state
+from cascadia.ramps.file import STATE, read_ramps, settings_digest
 from cascadia.ramps.live import Live
 from cascadia.ramps.passes import Passes
 
@@ -33,25 +34,26 @@ COUNTS = {
 }
 NAMES = {"saved_s": "saved_seconds"}
 
+_logger = logging.getLogger("cascadia.engine")
+
 
 def exits_of(folder: Path, promise: Promise, shadow: float, threads: int) -> Live:
-    """Exits as they were left off, where the folder says so. Raises `BadInput` where no ramps lie beside the model in
-    `folder`.
+    """Exits as they were left off, where the folder says so; engines of one folder share their evidence. Raises
+    `BadInput` where no ramps lie beside the model in `folder`.
     """
     import onnx
 
     ramps, about = read_ramps(folder)
     passes = Passes.of(onnx.load(folder / GRAPH), [ramps[at] for at in about.active], threads)
     controller = Controller(promise, about.path)
-    if (kept := read_state(folder, about)) is not None:
-        resume(controller, kept)
+    shared = SharedExits(controller, folder / STATE, settings_digest(about), _logger.warning)
     return Live(
         passes,
         controller,
         shadow,
         Random(),
         profiles=[(one.batch, one.total_s - one.answered_s(about.active)) for one in about.timings],
-        save=partial(write_state, folder, about),
+        shared=shared,
     )
 
 

@@ -4,7 +4,6 @@
 """
 
 import json
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +13,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from cascadia.domain.errors import BadInput
 from cascadia.exits.path import Path as Settings
-from cascadia.exits.snapshot import Snapshot
 from cascadia.exits.timing import Timing
 from cascadia.files.atomic import atomic_write
 from cascadia.files.text import read_text, write_whole
@@ -81,35 +79,8 @@ def read_ramps(folder: Path) -> tuple[tuple[Ramp, ...], About]:
     return ramps, about
 
 
-@dataclass(frozen=True, slots=True)
-class _Kept:
-    """`settings` are those of the ramps' file, by their digest: trained or tuned anew, they have no evidence yet."""
-
-    settings: str
-    state: Snapshot
-
-
-def write_state(folder: Path, about: About, state: Snapshot) -> None:
-    """Does nothing where the folder may not be written to: what was certified is then lost with the process."""
-    with suppress(OSError, BadInput):
-        write_whole(folder / STATE, json.dumps(asdict(_Kept(_settings(about), state))) + "\n")
-
-
-def read_state(folder: Path, about: About) -> Snapshot | None:
-    """State that was kept, if any of these ramps. Raises `BadInput` for a file that cannot be read."""
-    if not (folder / STATE).is_file():
-        return None
-    try:
-        kept = TypeAdapter(_Kept).validate_json(read_text(folder / STATE, MAX_BYTES))
-    except (ValidationError, ValueError) as error:
-        where = str(folder / STATE)
-        raise BadInput(
-            where, f"cannot be read ({error})".splitlines()[0], "remove it; exits begin anew"
-        ) from None
-    return kept.state if kept.settings == _settings(about) else None
-
-
-def _settings(about: About) -> str:
+def settings_digest(about: About) -> str:
+    """Digest of the ramps and their settings: trained or tuned anew, they have no evidence yet."""
     told = (about.model_sha256, about.active, about.thresholds)
     return sha256(json.dumps(told).encode()).hexdigest()
 

@@ -4,9 +4,9 @@ A pass never waits for the controller. What stayed to the end is put on a queue;
 thresholds take the place of the old ones at once. Whether an input stays is drawn before it is looked at.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from random import Random
 from threading import Lock, Thread
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from cascadia.exits.controller import Controller
 from cascadia.exits.readings import Bools, Floats, Ints, Readings, losses
-from cascadia.exits.snapshot import SAVED_EVERY, Snapshot, snapshot
+from cascadia.files.exit_state import EVERY_S, SharedExits
 from cascadia.ramps.passes import Passed, Passes, Release
 
 
@@ -41,7 +41,7 @@ class Live:
     """One model's exits. `shadow` (0-1): the share of inputs that run to the end, 1 saves time only. Thread-safe.
 
     `profiles`: how much sooner an answer is (ramps + 1) that leaves at each ramp and at none, by size of the batch, in
-    rising order. `save` is given what to resume from.
+    rising order. `shared`: the controller's, where its evidence is that of other processes too.
     """
 
     def __init__(
@@ -52,10 +52,10 @@ class Live:
         rng: Random,
         *,
         profiles: Sequence[tuple[int, Floats]] = (),
-        save: Callable[[Snapshot], object] = lambda _: None,
+        shared: SharedExits | None = None,
     ) -> None:
         self._passes, self._controller, self._shadow, self._rng = passes, controller, shadow, rng
-        self._profiles, self._save, self._saved_s = profiles, save, 0.0
+        self._profiles, self._shared, self._saved_s = profiles, shared, 0.0
         self._thresholds: Floats = controller.thresholds
         self._queue: SimpleQueue[Readings | None] = SimpleQueue()
         self._lock = Lock()
@@ -114,14 +114,23 @@ class Live:
         return float(known[0][exit_at].sum()) if known else 0.0
 
     def _follow(self) -> None:
-        since = 0
-        while (some := self._queue.get()) is not None:
+        shared = self._shared
+        while True:
+            try:
+                some = self._queue.get(timeout=None if shared is None else EVERY_S)
+            except Empty:
+                self._look()
+                continue
+            if some is None:
+                break
+            feed = self._controller.feed if shared is None else shared.feed
             for labels, doubts, final in zip(some.labels, some.doubts, some.final.tolist(), strict=True):
-                changed = self._controller.feed(labels, doubts, final) is not None
-                since += 1
-                if changed:
-                    self._thresholds = self._controller.thresholds
-                if changed or since == SAVED_EVERY:
-                    self._save(snapshot(self._controller))
-                    since = 0
-        self._save(snapshot(self._controller))
+                feed(labels, doubts, final)
+            self._look()
+        if shared is not None:
+            shared.close()
+
+    def _look(self) -> None:
+        if self._shared is not None:
+            self._shared.look()
+        self._thresholds = self._controller.thresholds

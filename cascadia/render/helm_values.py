@@ -13,7 +13,9 @@ from cascadia.render.engine_args import Launch, Ranks, arguments, command
 from cascadia.render.engine_groups import JUDGE, EngineGroup
 from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
 from cascadia.render.gpu_nodes import labelled
+from cascadia.render.kubernetes.chart_values import defaults
 from cascadia.render.models import is_path, mounted_weights
+from cascadia.render.one_pass import exit_arguments
 from cascadia.render.yaml_text import yaml_text
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
@@ -50,6 +52,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             **({"costUnit": USD_PER_MILLION} if costs and costs.in_usd else {}),
             **plan.gears_document(),
             **({"underLoad": {"then": plan.under_load.then}} if plan.under_load else {}),
+            **plan.exits_document(),
             **planned_document(plan),
         },
         "stages": [
@@ -100,6 +103,9 @@ def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str,
     if found["kind"] == "llm":
         # One elsewhere is asked for by its model's own name.
         found["servedModelName"] = judge.model or JUDGE
+    if found["kind"] == "embedding" and judge.exits is not None:
+        args = defaults()["judge"]["service"]["args"]
+        found["service"] = {"args": [*args, *exit_arguments(judge.exits)]}
     if found["kind"] == "probe":
         raise BadInput(
             "plan: judge",

@@ -22,7 +22,8 @@ def notes(plan: Plan) -> tuple[str, ...]:
         found.append("judge: it runs elsewhere: set judge.url in the values of the chart, or with --values")
     if plan.judge.exits is not None:
         found.append(
-            "judge: only `cascadia up` starts it with its exits; elsewhere every verdict is the whole judge's"
+            "judge: in containers its exits need the ramp of `cascadia judge train-exits` as head.json.exits beside "
+            "head.json; where that folder is read-only, what is certified ends with the process"
         )
     return tuple(found)
 

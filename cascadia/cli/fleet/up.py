@@ -84,6 +84,12 @@ def up(
     asked = plan_path(plan)
     source = chosen((run_dir or RUN_DIR).resolve(), asked, replace=replace, resume=resume, output=output)
     found = local_plan(read_plan(source), local)
+    if "exits" in local.router and "exits" not in found.router:
+        raise BadInput(
+            f"{engines}: router.exits",
+            "promises something of exits, and no stage of the plan has any",
+            "leave it out",
+        )
     folder = made_run_dir(run_dir)
     router_port = int(found.router.get("port", 8000))
     _check(found, folder, router_port)

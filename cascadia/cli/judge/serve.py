@@ -63,7 +63,7 @@ def serve(
     from cascadia.clients.processes.http_server import BACKLOG, run
     from cascadia.judge_service.app import application
     from cascadia.judge_service.exits import ExitingJudge, JudgeExits
-    from cascadia.judge_service.ramp import EarlyEncoder, read_ramp
+    from cascadia.judge_service.ramp import EarlyEncoder, read_ramp, state_of
     from cascadia_judge.probe.file import is_probe
 
     promise = promise_of(risk, confidence)
@@ -83,7 +83,8 @@ def serve(
     if with_exits:
         promised = ExitPromise(promise.risk, promise.confidence, shadow)
         early = EarlyEncoder.read(encoder_folder_of(encoder_folder, output), threads)
-        served = ExitingJudge(judge, JudgeExits(early, read_ramp(judge_file), promised))
+        exits = JudgeExits(early, read_ramp(judge_file), promised, state=state_of(judge_file))
+        served = ExitingJudge(judge, exits)
     listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:

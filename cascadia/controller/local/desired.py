@@ -219,6 +219,9 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     names = [stage.name for stage in plan.stages]
     router: dict[str, Any] = {**told, "names": names, "watch_s": 0, "samples": log}
     router |= {**plan.routing_document(), **planned_document(plan), **local.router}
+    if not any(stage.get("exits") for stage in told["stages"]):
+        # A plan that comes later may have none; there is then nothing to promise.
+        router.pop("exits", None)
     if plan.foresight is not None and "foresight" not in router:
         raise BadInput(
             "plan: foresight",

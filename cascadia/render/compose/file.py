@@ -10,6 +10,8 @@ from cascadia.render.compose.router_file import router_document
 from cascadia.render.engine_groups import JUDGE as SERVED_JUDGE
 from cascadia.render.engine_groups import EngineGroup
 from cascadia.render.engines import HTTP_PORT
+from cascadia.render.kubernetes.chart_values import defaults
+from cascadia.render.one_pass import exit_arguments
 from cascadia.render.processes import LOOPBACK, Process, node_names, processes
 from cascadia.render.yaml_text import yaml_text
 
@@ -26,7 +28,7 @@ def compose_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
     if not has_router(plan, groups):
         return yaml_text([{"name": "cascadia", "services": services}])
     document = _router_document(plan, list(processes(groups)))
-    ours = {ROUTER: _router(plan, services), **({JUDGE: _judge()} if _embeds(plan) else {})}
+    ours = {ROUTER: _router(plan, services), **({JUDGE: _judge(plan)} if _embeds(plan) else {})}
     # Compose fills in $NAME itself; only the judge's address is meant to be.
     text = yaml_text([document]).replace("$", "$$").replace(JUDGE_URL.replace("$", "$$"), JUDGE_URL)
     configs = {ROUTER: {"content": text}}
@@ -82,9 +84,15 @@ def _router(plan: Plan, engines: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _judge() -> dict[str, Any]:
+def _judge(plan: Plan) -> dict[str, Any]:
+    exits = plan.judge.exits
     return {
         "image": JUDGE_IMAGE,
+        **(
+            {}
+            if exits is None
+            else {"command": [*defaults()["judge"]["service"]["args"], *exit_arguments(exits)]}
+        ),
         "volumes": ["${CASCADIA_JUDGE:?set it to the folder with head.json and encoder}:/judge:ro"],
         **_confined(),
     }

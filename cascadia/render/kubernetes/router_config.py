@@ -32,6 +32,7 @@ def router_config(release: Release) -> dict[str, Any]:
         **({"mixture": mixture} if (mixture := release.values["cascade"].get("mixture")) else {}),
         **({"gears": gears} if gears else {}),
         **({"under_load": under_load} if under_load else {}),
+        **({"exits": exits} if (exits := release.values["cascade"].get("exits")) else {}),
         **({"cost_unit": unit} if unit else {}),
         **({"planned": planned} if (planned := release.values["cascade"].get("planned")) else {}),
         **({"judge": judge} if judge else {}),

@@ -154,6 +154,7 @@ def digest_of(settings: RouterSettings) -> str:
         "admin",
         "tracing",
         "samples",
+        "exit_states",
         "shadow",
         "page",
         "cors",

@@ -23,6 +23,7 @@ from cascadia.router.handlers.service import Service
 from cascadia.router.http.asgi import Application
 from cascadia.router.live.active_plan import ActivePlan, digest_of
 from cascadia.router.live.dns_watch import Resolver
+from cascadia.router.live.exit_states import ExitStates
 from cascadia.router.live.fleet_load import FleetLoad
 from cascadia.router.live.gears import Gears, GearWatch
 from cascadia.router.live.metrics_state import RouterState
@@ -79,6 +80,7 @@ class Router:
         self.metrics.registry.register(RouterState(self))
         self.resolver = Resolver(self)
         self.gear_watch = GearWatch(self, self.load)
+        self.exit_states = ExitStates(self)
         self.draining = False
         self.reloader: Reloader | None = None
         self.admin: AdminServer | None = None
@@ -179,6 +181,7 @@ class Router:
         await keep_up(self.access, self.settings.keys, self.metrics)
         self.news.start()
         self.gear_watch.start()
+        await self.exit_states.start()
         if self.admin is not None:
             await self.admin.start()
         if self.reloader is not None:
@@ -191,6 +194,7 @@ class Router:
             await self.reloader.stop()
         await self.resolver.stop()
         await self.gear_watch.stop()
+        await self.exit_states.stop()
         await self.peers.stop()
         await self.news.stop()
         if self.admin is not None:

@@ -45,6 +45,7 @@ from cascadia.router.settings.telemetry import SamplesSection, ShadowSection, Tr
 MAX_BYTES = 1_000_000
 CASCADE = "cascadia"
 JUDGE = "judge"
+EXIT_STATES = "exits-state"
 FORESIGHT = "foresight"
 _NAME = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 """What may stand in a header and in a metric's label."""
@@ -124,6 +125,11 @@ class _ExitPromise(_Section):
     confidence: float = Field(0.9, gt=0, lt=1, description="Probability with which it is kept.")
     shadow: float = Field(
         0.1, gt=0, le=1, description="Share of the requests that think to the end, as evidence (0-1)."
+    )
+    state: str = Field(
+        EXIT_STATES,
+        min_length=1,
+        description="Folder in which the processes of a host keep their evidence, for all and for later.",
     )
 
 
@@ -309,7 +315,14 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
     except ValidationError as error:
         raise bad_input(error, _File, where) from None
     secrets = Secrets(path.parent, environment)
-    promise = None if found.exits is None else ExitPromise(**found.exits.model_dump())
+    told = found.exits
+    if told is not None and not any(stage.exits for stage in found.stages):
+        raise BadInput(
+            f"{where}: exits",
+            "promises something of exits, and no stage has any",
+            "leave it out, or list exits: [{thinking_tokens: 512, threshold: 80}] of a stage",
+        )
+    promise = None if told is None else ExitPromise(told.risk, told.confidence, told.shadow)
     stages = tuple(
         replace(_stage(where, i, stage, secrets, found.cost_unit), promise=promise)
         for i, stage in enumerate(found.stages)
@@ -341,6 +354,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
         keys=keys,
         admin=None if found.admin is None else AdminSettings(found.admin.port, found.admin.host),
         cors=None if found.cors is None else _cors(where, found.cors),
+        exit_states=path.parent / (EXIT_STATES if told is None else told.state),
         watch_s=found.watch_s,
         revision=found.revision,
         files=(path, *secrets.files),

@@ -69,6 +69,7 @@ def settings_of(
                 price=prices.get(stage.name),
                 load=loads[stage.name],
                 exits=tuple(ExitSettings(e.thinking_tokens, e.threshold, e.last) for e in stage.exits),
+                promise=plan.exits if stage.exits else None,
                 echoes=stage.engine == LLAMA_CPP,
             )
             for stage in deployed
@@ -250,6 +251,8 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         latency_max_s=file.latency_max_s or told.latency_max_s,
         load=told.load,
         exits=told.exits,
+        promise=told.promise or file.promise,
+        echoes=told.echoes or file.echoes,
     )
 
 

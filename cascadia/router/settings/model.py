@@ -410,6 +410,8 @@ class RouterSettings:
     admin: AdminSettings | None = None
     cors: CorsSettings | None = None
     """None: no page of another origin may ask from a browser."""
+    exit_states: Path | None = None
+    """Folder in which the processes of a host keep what exits were certified for; None: each for itself."""
     watch_s: float = 1.0
     """How often `files` are looked at for changes; 0: never."""
     revision: str = ""

@@ -80,6 +80,21 @@ def test_verdicts_that_differ_too_often_are_withdrawn() -> None:
     assert {one.score for one in exits.scores(whole, CASES)} == {50.0}  # type: ignore[arg-type]
 
 
+def test_what_was_certified_outlives_the_judge_and_others_of_its_file_share_it(tmp_path: Path) -> None:
+    state, whole = tmp_path / "head.json.exits-state.json", Whole()
+    one, other = (Told(None, RAMP, PROMISE, Random(seed), state) for seed in range(2))  # type: ignore[arg-type]
+    for _ in range(20):
+        one.scores(whole, CASES)  # type: ignore[arg-type]
+        other.scores(whole, CASES)  # type: ignore[arg-type]
+    one.close()
+    other.close()
+    again = Told(None, RAMP, PROMISE, Random(0), state)  # type: ignore[arg-type]
+    assert again.state["certified"] == 9
+    assert again.state["fed_back"] == one.counts["shadowed"] + other.counts["shadowed"]
+    trained_anew = replace(RAMP, weight=2 * np.eye(2))
+    assert Told(None, trained_anew, PROMISE, Random(0), state).state["fed_back"] == 0  # type: ignore[arg-type]
+
+
 def test_the_metrics_tell_of_the_certificate() -> None:
     registry, (exits, _) = CollectorRegistry(), certified()
     add_exits(registry, exits)

@@ -41,6 +41,9 @@
 {{- with .Values.cascade.underLoad -}}
 {{- $_ := set $config "under_load" . -}}
 {{- end -}}
+{{- with .Values.cascade.exits -}}
+{{- $_ := set $config "exits" . -}}
+{{- end -}}
 {{- with .Values.cascade.costUnit -}}
 {{- $_ := set $config "cost_unit" . -}}
 {{- end -}}

@@ -108,8 +108,12 @@ CASES: dict[str, list[Case]] = {
                 "under_load": {"then": "refuse"},
                 "planned": PLANNED,
                 "health": {"failures": 1},
-                "exits": {},
             },
+        ),
+        (
+            lambda section: section,
+            stage(STAGE | {"exits": [{"thinking_tokens": 9, "threshold": 1}]}),
+            {"exits": {}},
         ),
         (lambda section: section, whole(keys={"file": "k"}), {"admin": {"port": 1}}),
         (lambda section: section, grouped({"name": "g"}), {"groups": [{"name": "g", "slo_ms": 5}]}),
@@ -274,7 +278,7 @@ CASES: dict[str, list[Case]] = {
                 stage(STAGE | {"exits": [{"thinking_tokens": 9, "threshold": 1}]}) | {"exits": section}
             ),
             {},
-            {"risk": 0.05, "confidence": 0.8, "shadow": 0.2},
+            {"risk": 0.05, "confidence": 0.8, "shadow": 0.2, "state": "elsewhere"},
         )
     ],
     "_Exit": [
