@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from difflib import get_close_matches
 from importlib import import_module
-from io import TextIOWrapper
+from io import FileIO, TextIOWrapper
 from typing import Any, NamedTuple
 
 import click
@@ -145,10 +145,16 @@ def _cause(error: Exception | KeyboardInterrupt) -> Exception | KeyboardInterrup
 
 
 def _print_anywhere() -> None:
-    """A terminal that lacks a sign, such as ≥, shows a question mark instead of ending the command."""
+    """A terminal that lacks a sign, such as ≥, shows a question mark instead of ending the command; a
+    stream that the caller has closed takes nothing."""
+    sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
+
+
+def _nowhere() -> TextIOWrapper:
+    return TextIOWrapper(FileIO(os.devnull, "w"), encoding="utf-8")
 
 
 def _tell(error: BaseException, as_json: bool) -> int:

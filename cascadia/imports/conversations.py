@@ -22,6 +22,8 @@ def turns(row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     before: list[dict[str, str]] = []
     number = 0
     for message in said:
+        if not isinstance(message, Mapping):
+            continue
         role = ROLES.get(str(message.get("from", message.get("role"))).lower())
         content = message.get("value", message.get("content"))
         if role is None or not isinstance(content, str) or not content.strip():

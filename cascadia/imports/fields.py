@@ -93,7 +93,7 @@ def _entered(value: Any) -> Any:
     if isinstance(value, str) and value[:1] in "[{" and value[:1]:
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return value
 

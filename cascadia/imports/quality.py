@@ -102,9 +102,12 @@ def _scores(found: Records, rows: list[Record], column: str, scale: float | None
     """Scores (n) on 0-100. A column of truths needs no scale; nor does one of `quality` that exceeds it."""
     values = [record.get(column) for record in rows]
     truths = [truth(value) for value in values]
-    if all(one is not None for one in truths):
-        return np.array([100.0 if one else 0.0 for one in truths])
     numbers = np.array([number(value) for value in values])
+    numbers[[one is True for one in truths]] = 1.0
+    numbers[[one is False for one in truths]] = 0.0
+    if any(one is not None for one in truths) and set(numbers) <= {0.0, 1.0}:
+        return numbers * 100.0
+    numbers[[one is not None for one in truths]] = math.nan
     if column == "quality" and set(numbers) <= {0.0, 1.0}:
         return numbers * 100.0
     if scale is None:

@@ -4,6 +4,7 @@ What is missing is told all at once: every column that the target needs and no r
 has and how to name them.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
-from cascadia.imports.fields import at
+from cascadia.imports.fields import at, number
 from cascadia.imports.layouts import COLUMNS, Layout, layout_of
 from cascadia.imports.rows import Rows, read_rows
 
@@ -79,14 +80,14 @@ def read_records(
         layout = layout_of(read.rows[:HEAD_ROWS], format_ or read.kind)
         columns = _columns(read)
         paths_of = _mapped(path, layout, maps, read, columns)
-        for number, row in enumerate(read.rows, 1):
+        for place, row in enumerate(read.rows, 1):
             if not all(at(row, key) in values for key, values in layout.kept.items()):
                 continue
             if at(row, "error") is not None or any(at(row, key) in bad for key, bad in layout.failed.items()):
                 failed += 1
                 continue
             values = {ours: _first(row, theirs) for ours, theirs in paths_of.items()}
-            known.append(Record(f"{path} {read.unit} {number}", values))
+            known.append(Record(f"{path} {read.unit} {place}", values))
     name = ", ".join(map(str, paths))
     if layout is None or not known:
         raise BadInput(name, f"holds no requests that went well ({failed} failed)", "name a file that does")
@@ -131,12 +132,11 @@ def _value(row: Mapping[str, Any], path: str) -> Any:
     if not beginning:
         return at(row, path)
     details = at(row, whole)
-    if isinstance(details, str):
+    if not isinstance(details, Mapping):
         return None
-    counts = [
-        value for name, value in (details or {}).items() if name.startswith(beginning) and value is not None
-    ]
-    return sum(counts) if counts else None
+    counts = [value for name, value in details.items() if name.startswith(beginning) and value is not None]
+    odd = [value for value in counts if math.isnan(number(value))]
+    return odd[0] if odd else sum(map(number, counts)) if counts else None
 
 
 def _columns(read: Rows) -> tuple[str, ...]:

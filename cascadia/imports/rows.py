@@ -3,18 +3,28 @@
 
 import csv
 import gzip
+import io
 import json
+import re
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cascadia.domain.errors import BadInput
 from cascadia.imports.conversations import is_conversation, turns
+from cascadia.imports.fields import at
 from cascadia.imports.vllm_log import is_vllm_log, requests_logged
 
 MAX_BYTES = 4_000_000_000
 ARROW_ENDS = (".arrow", ".feather")
+DELIMITERS = ",\t;"
+_HALF_A_SIGN = re.compile(
+    r"\\ud[89ab][0-9a-f]{2}(?!\\ud[c-f][0-9a-f]{2})|(?<!\\ud[89ab][0-9a-f]{2})\\ud[c-f][0-9a-f]{2}",
+    re.IGNORECASE,
+)
+"""Half of a pair of escapes, as a text that was cut leaves it: no encoding can write it."""
 
 Row = Mapping[str, Any]
 
@@ -53,11 +63,12 @@ def _of_text(path: Path, text: str, *, is_csv: bool) -> Rows:
         return Rows("vllm-log", "request", list(requests_logged(text)))
     if start not in "[{":
         return Rows("table", "row", _csv(path, text))
+    text = _HALF_A_SIGN.sub(r"\\ufffd", text)
     try:
         whole = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return _shaped(path, _lines(path, text), "line")
-    return _shaped(path, whole if isinstance(whole, list) else _unfolded(whole), "entry")
+    return _shaped(path, whole if isinstance(whole, list) else _unfolded(path, whole), "entry")
 
 
 def _shaped(path: Path, rows: list[Any], unit: str) -> Rows:
@@ -71,24 +82,28 @@ def _shaped(path: Path, rows: list[Any], unit: str) -> Rows:
     return Rows("table", unit, rows)
 
 
-def _unfolded(whole: Mapping[str, Any]) -> list[Any]:
+def _unfolded(path: Path, whole: Mapping[str, Any]) -> list[Any]:
     """Requests that a program's one object holds: GuideLLM's benchmarks, AIPerf's inputs, an API's page of `data`."""
     if isinstance(whole.get("benchmarks"), list):
-        return [
-            row
-            for benchmark in whole["benchmarks"]
-            for row in (benchmark.get("requests") or {}).get("successful") or ()
-        ]
+        lists = [at(benchmark, "requests.successful") or [] for benchmark in whole["benchmarks"]]
+        return [row for rows in lists for row in _listed(path, rows, "requests.successful")]
     data = whole.get("data")
     if not isinstance(data, list):
         return [whole]
     if data and isinstance(data[0], Mapping) and "payloads" in data[0]:
         return [
-            {"id": f"{session['session_id']}#{turn}", "session_id": session["session_id"], **payload}
-            for session in data
-            for turn, payload in enumerate(session["payloads"], 1)
+            {"id": f"{name}#{turn}", "session_id": name, **payload}
+            for number, session in enumerate(_listed(path, data, "data"), 1)
+            for name in [at(session, "session_id") or number]
+            for turn, payload in enumerate(_listed(path, session.get("payloads"), "payloads"), 1)
         ]
     return data
+
+
+def _listed(path: Path, value: Any, name: str) -> list[Mapping[str, Any]]:
+    if isinstance(value, list) and all(isinstance(one, Mapping) for one in value):
+        return value
+    raise BadInput(str(path), f"its {name} is no list of objects", "name the file as the program wrote it")
 
 
 def _columns_as_rows(path: Path, result: Mapping[str, Any]) -> list[Row]:
@@ -125,11 +140,15 @@ def _lines(path: Path, text: str) -> list[Any]:
 def _csv(path: Path, text: str) -> list[Row]:
     csv.field_size_limit(sys.maxsize)
     head = text.split("\n", 1)[0]
-    reader = csv.DictReader(
-        text.splitlines(keepends=True), delimiter="\t" if "\t" in head and "," not in head else ","
-    )
+    reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(DELIMITERS, key=head.count))
     rows: list[Row] = []
     try:
+        names = reader.fieldnames or ()
+        twice = sorted({name for name in names if name and names.count(name) > 1})
+        if twice:
+            raise BadInput(
+                str(path), f"two columns are called {', '.join(twice)}", "give each a name of its own"
+            )
         for number, row in enumerate(reader, 1):
             if None in row or None in row.values():
                 raise BadInput(f"{path} row {number}", "has not as many fields as the header", "mend it")
@@ -142,15 +161,12 @@ def _csv(path: Path, text: str) -> list[Row]:
 def _of_folder(folder: Path, split: str | None) -> Rows:
     """A data set of `save_to_disk` (Arrow streams that `state.json` lists), of splits, or a folder of Parquet."""
     if (folder / "dataset_dict.json").is_file():
-        splits = json.loads((folder / "dataset_dict.json").read_text("utf-8"))["splits"]
+        splits = _named(folder / "dataset_dict.json", "splits")
         if split is None and len(splits) > 1:
             raise BadInput(str(folder), f"has splits {', '.join(splits)}", "choose one: --split NAME")
         return _of_folder(folder / (split or splits[0]), None)
     if (folder / "state.json").is_file():
-        files = [
-            folder / one["filename"]
-            for one in json.loads((folder / "state.json").read_text("utf-8"))["_data_files"]
-        ]
+        files = [folder / str(at(one, "filename")) for one in _named(folder / "state.json", "_data_files")]
     else:
         pattern = "*.parquet" if split is None else f"*{split}*.parquet"
         files = sorted((*folder.glob(pattern), *(folder / "data").glob(pattern)))
@@ -162,6 +178,17 @@ def _of_folder(folder: Path, split: str | None) -> Rows:
     for file in files:
         rows.extend(_arrow(file) if file.suffix in ARROW_ENDS else _parquet(file))
     return _shaped(folder, rows, "row")
+
+
+def _named(path: Path, name: str) -> list[Any]:
+    """Entries of a list in a data set's own JSON."""
+    try:
+        found = at(json.loads(_text(path)), name)
+    except (ValueError, RecursionError) as error:
+        raise _unreadable(path, "JSON", error) from None
+    if not isinstance(found, list):
+        raise BadInput(str(path), f"has no list of {name}", "save the data set anew")
+    return found
 
 
 def _parquet(path: Path) -> list[Row]:
@@ -204,7 +231,7 @@ def _text(path: Path) -> str:
         raise BadInput(
             str(path), f"is not UTF-8 text (byte {error.start})", "is this the right file?"
         ) from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error) as error:
         raise _unreadable(path, "text", error) from None
 
 

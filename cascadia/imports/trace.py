@@ -54,6 +54,8 @@ def trace_of(
     return join(list(spread_ticks(iter([trace]), 1.0, seed, note))).starting_at_zero()
 
 
+_FROM_A_START_S, _DATES_S = 1e8, 1e9
+"""Seconds below which no log has dates, and above which all are (2001)."""
 _OTHERWISE = {
     "arrival_s": "--rate RPS to draw arrivals",
     "output_tokens": "--answer-tokens N for answers of one length",
@@ -74,6 +76,13 @@ def _arrivals(
         row = records[bad[0]]
         said = f"its time is {row.get('arrival_s')!r}"
         raise BadInput(row.where, said, "write seconds, or a date like 2026-11-23 18:15:46")
+    if times.min() < _FROM_A_START_S and times.max() > _DATES_S:
+        row = records[int(times.argmin())]
+        raise BadInput(
+            row.where,
+            f"its time {row.get('arrival_s')} counts from a start, others are dates",
+            "import it alone",
+        )
     return times
 
 

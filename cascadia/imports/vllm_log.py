@@ -9,6 +9,7 @@ the next.
 import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,7 +61,8 @@ def _read(row: dict[str, Any], said: str, tokens: str, text: str) -> None:
     if ids := _IDS.search(said):
         row[tokens] = len(re.findall(r"\d+", ids.group(1)))
     if quoted := _TEXT.search(said):
-        row[text] = ast.literal_eval(quoted.group(1))
+        with suppress(ValueError, SyntaxError):
+            row[text] = ast.literal_eval(quoted.group(1))
 
 
 def _moment(match: re.Match[str], year: int) -> float:

@@ -1,5 +1,6 @@
 """Plan that `cascadia up` begins with, where the fleet of this run-dir had another in force last."""
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,7 @@ def chosen(folder: Path, plan: Path, *, replace: bool, resume: bool, output: Out
     if last.under_way is not None and digest_of(last.under_way) != digest_of(found):
         to = last.under_way
         output.note(
-            f"a move to {to} was under way when the fleet ended; `cascadia move {to}` begins it again"
+            f"a move to {to} was under way when the fleet ended; `cascadia move {shlex.quote(str(to))}` begins it again"
         )
     return found
 

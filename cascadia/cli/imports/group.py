@@ -9,6 +9,7 @@ from cascadia.cli.imports.options import with_lengths, with_source
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import positive, with_output
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import keep_sources
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def trace(
     from cascadia.imports.trace import trace_of
     from cascadia_traces.formats.writing import write_trace
 
-    found = _records(output, **source)
+    found = _records(output, out, **source)
     made = trace_of(
         found,
         counter_of(tokenizer),
@@ -87,7 +88,7 @@ def prompts(out: Path, reference: bool, output: Output, **source: Any) -> None:
 
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise BadInput(str(out), "prompts are written as JSON lines", "end its name in .jsonl")
-    found = _records(output, **source)
+    found = _records(output, out, **source)
     rows = prompts_of(found, reference=reference, note=output.note)
     write_whole(out, "".join(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in rows))
     output.show(f"{out}: {len(rows):,} prompts, from {found.format}")
@@ -131,7 +132,7 @@ def quality(
     named = {name: model for name, _, model in (one.partition("=") for one in stages)}
     if not all(named.values()):
         raise BadInput("--stage", "is not NAME=MODEL", "write it like small=meta-llama/Llama-3.1-8B-Instruct")
-    found = _records(output, **source)
+    found = _records(output, out, **source)
     table = quality_of(
         found,
         counter_of(tokenizer),
@@ -147,9 +148,15 @@ def quality(
 
 
 def _records(
-    output: Output, sources: tuple[Path, ...], maps: tuple[str, ...], format_: str | None, split: str | None
+    output: Output,
+    out: Path,
+    sources: tuple[Path, ...],
+    maps: tuple[str, ...],
+    format_: str | None,
+    split: str | None,
 ) -> "Records":
     from cascadia.imports.records import maps_of, read_records
 
+    keep_sources(out, sources)
     with output.progress(f"reading {sources[0].name}"):
         return read_records(sources, maps_of(maps), format_, split)

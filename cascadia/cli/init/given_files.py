@@ -16,7 +16,7 @@ def check_files(folder: Path, trace: str | None, table: str | None, stages: Sequ
         try:
             read_trace(folder / trace, None, seed=0, note=lambda _: None)
         except trace_errors.BadInput as error:
-            raise BadInput(error.where, error.what, error.instead) from None
+            raise BadInput(error.where, error.what, f"{error.instead}, or see `cascadia import`") from None
     elif trace is not None:
         yield f"{trace} is not there yet: `cascadia trace generate` makes one up"
     if table is not None and (folder / table).exists():

@@ -1,5 +1,7 @@
 """`cascadia init`: a commented spec, by asking or from flags."""
 
+import os
+import shlex
 import sys
 from pathlib import Path
 
@@ -66,8 +68,10 @@ GOALS = ("latency", "cost", "quality")
     help="Judge of the answers: embedding, certainty, or the model of a self-hosted LLM judge. "
     "Default: asked for.",
 )
-@click.option("--trace", help="Path of the workload trace, relative to the spec. Default: asked for.")
-@click.option("--quality-table", help="Path of the quality table, relative to the spec. Default: asked for.")
+@click.option("--trace", help="Path of the workload trace, from here or from the spec. Default: asked for.")
+@click.option(
+    "--quality-table", help="Path of the quality table, from here or from the spec. Default: asked for."
+)
 @click.option(
     "--quality-min", type=number, help="Least mean quality of the answers, 0-100. Default: the spec's."
 )
@@ -123,20 +127,27 @@ def init(
         nodes=nodes or asker.ask("Nodes", "4", whole_number),
         gpus_per_node=gpus_per_node or asker.ask("GPUs in each node", "8", whole_number),
         judge=asker.value("Judge (embedding, certainty, or a model)", judge, "embedding", known_judge),
-        trace=trace or asker.ask("Trace", "trace.parquet", str),
-        quality_table=quality_table or asker.ask("Quality table", "quality.parquet", str),
+        trace=_from_spec(path, trace) or asker.ask("Trace", "trace.parquet", str),
+        quality_table=_from_spec(path, quality_table) or asker.ask("Quality table", "quality.parquet", str),
         quality_min=_bar(goal, quality_min, asker),
         rate_rps=rate_rps,
     )
     text = spec_text(answers)
     spec = parse_spec(text, path.name)
     named = (None, None) if yes else (answers.trace, answers.quality_table)
-    files = trace or named[0], quality_table or named[1]
+    files = answers.trace if trace else named[0], answers.quality_table if quality_table else named[1]
     for note in check_files(path.parent, *files, [stage.name for stage in stages]):
         output.note(f"note: {note}")
     write_whole(path, text)
-    output.show(f"wrote {path}; next: cascadia plan {path} --out plan/")
+    output.show(f"wrote {path}; next: cascadia plan {shlex.quote(str(path))} --out plan/")
     output.document({"path": path, "spec": spec.model_dump(exclude_unset=True)})
+
+
+def _from_spec(path: Path, file: str | None) -> str | None:
+    """`file` as a spec at `path` names it: what is not beside the spec is looked for where the command runs."""
+    if file is None or (path.parent / file).exists() or not Path(file).exists():
+        return file
+    return os.path.relpath(file, path.parent)
 
 
 def _stages(models: tuple[str, ...], apis: tuple[str, ...], asker: Asker) -> tuple[Model | Api, ...]:

@@ -34,9 +34,13 @@ class Output:
             write(renderable)
             return
         from rich.console import Console
+        from rich.table import Table
 
         if sys.stdout.isatty():
-            Console(file=sys.stdout, highlight=False).print(renderable)
+            from cascadia.cli.shared.narrow import fitting
+
+            console = Console(file=sys.stdout, highlight=False)
+            console.print(fitting(renderable, console) if isinstance(renderable, Table) else renderable)
             return
         console = Console(file=StringIO(), width=piped_columns, highlight=False)
         with console.capture() as captured:

@@ -12,6 +12,13 @@ from cascadia.files.atomic import unfinished
 _ELSEWHERE = "name another with --out"
 
 
+def keep_sources(target: Path, sources: Sequence[Path]) -> None:
+    """Raises `BadInput` where `target` is one of `sources`, which writing it would destroy."""
+    for source in sources:
+        if target.exists() and source.exists() and target.samefile(source):
+            raise BadInput(str(target), "is what is read", "name another file to write")
+
+
 @contextmanager
 def output_dir(path: str | Path, owned: Sequence[str], *, force: bool = False) -> Iterator[Path]:
     """A folder to write in, which becomes `path` when the block ends well and vanishes when it does not.

@@ -1,6 +1,7 @@
 """`cascadia thresholds`: propose, approve, roll back, and what was done."""
 
 import getpass
+import shlex
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +104,9 @@ def propose(
     audit.add(router, entry)
     output.show(_table(made))
     output.show(_said(made))
-    output.show(f"proposed as {entry['id']}; `cascadia thresholds approve {router}` puts it in force")
+    output.show(
+        f"proposed as {entry['id']}; `cascadia thresholds approve {shlex.quote(str(router))}` puts it in force"
+    )
     output.document(entry)
 
 
@@ -164,6 +167,8 @@ def log(router: Path, output: Output) -> None:
     from cascadia.thresholds import audit
 
     found = audit.entries(router)
+    if not found and not router.exists():
+        raise BadInput(str(router), "no such file", "name the router.yaml whose changes to show")
     for entry in found:
         after = entry.get("after") or entry["expected"]["proposed"]["thresholds"]
         output.show(f"{entry['at']}  {entry['what']:<11}  {entry['id']}  {entry['by']}  {_levels(after)}")

@@ -9,6 +9,7 @@ import click
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import keep_sources
 from cascadia.cli.trace.generate import generate
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ def convert(
     from cascadia_traces.formats.reading import read_trace
     from cascadia_traces.formats.writing import write_trace
 
+    keep_sources(target, [source])
     options: dict[str, Any] = {"format": format_, "spread": spread, "seed": seed, "note": output.note}
     with output.progress(f"converting {source.name}") as step:
         if sort:
@@ -126,6 +128,7 @@ def scale(
     from cascadia_traces.formats.writing import write_trace
     from cascadia_traces.generate.scaling import rate_span, scaled
 
+    keep_sources(target, [source])
     options: dict[str, Any] = {"format_": format_, "spread": spread, "seed": seed}
     with output.progress(f"measuring {source.name}") as step:
         span = rate_span(_chunks(source, output, step, **options))

@@ -69,3 +69,25 @@ def test_an_output_folder_that_cannot_be_written(
     result = CliRunner().invoke(main, ["plan", "cascade.yaml", "--out", out])
     assert (result.exit_code, result.stderr, result.stdout) == (2, f"error: {line}\n", "")
     assert [path.name for path in tmp_path.iterdir()] == ["cascade.yaml"]
+
+
+@pytest.mark.parametrize(
+    "command", [["import", "trace", "log.csv", "--out"], ["trace", "convert", "log.csv"]]
+)
+def test_what_is_read_is_not_written_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text("arrival_s,input_tokens,output_tokens,cost\n5,1,2,9\n")
+    result = CliRunner().invoke(main, [*command, "./log.csv"])
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: log.csv: is what is read; name another file to write\n",
+    )
+    assert "cost" in (tmp_path / "log.csv").read_text()
+
+
+def test_a_router_that_is_not_there_has_no_log_of_thresholds(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, ["thresholds", "log", str(tmp_path / "router.yaml")])
+    assert result.exit_code == 2
+    assert "router.yaml: no such file; name the router.yaml whose changes to show" in result.stderr

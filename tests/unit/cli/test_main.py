@@ -142,6 +142,13 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.parametrize("closed", [">&-", "2>&-"])
+def test_a_stream_that_is_closed_takes_nothing(closed: str) -> None:
+    command = ["bash", "-c", f'exec "$@" {closed}', "bash", *CASCADIA, "chart", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_real_process_says_what_is_wrong_and_returns_2(tmp_path: Path) -> None:
     (tmp_path / "cascade.yaml").write_text("stagse: []")
     command = [*CASCADIA, "plan", "cascade.yaml", "--out", "plan", "--json"]

@@ -212,3 +212,12 @@ def test_any_text_survives_the_template(name: str, model: str, trace: str) -> No
     spec = parse_spec(spec_text(answers), "x.yaml")
     assert (spec.stages[0].name, spec.stages[0].model) == (name, model)
     assert (spec.workload.trace, spec.quality.table) == (trace, "no")
+
+
+def test_a_spec_elsewhere_names_files_that_were_given_from_here(here: Path) -> None:
+    (here / "my specs").mkdir()
+    (here / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,5,5\n1,5,5\n")
+    told = init("--yes", "my specs/ü.yaml", "--trace", "t.csv")
+    assert (told.exit_code, told.stderr) == (0, "")
+    assert told.stdout.endswith("next: cascadia plan 'my specs/ü.yaml' --out plan/\n")
+    assert read_spec("my specs/ü.yaml").workload.trace == "../t.csv"
