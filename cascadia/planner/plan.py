@@ -34,7 +34,7 @@ from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
-from cascadia.planner.pool.affordable import affordable
+from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.pool.kairos_pick import on_picked
 from cascadia.planner.pool.largest_rate import at_factor, for_a_rate, largest_factor
 from cascadia.planner.pool.rate_bound import rate_bound_rps
@@ -135,6 +135,7 @@ def plan(
         )
 
     routings, method = routings_of(problem)
+    routings = within_budget(problem, routings)
     if problem.points is None:
         return make(problem, routings, method)
     return _with_exits(problem, routings, partial(make, method=method), progress)
@@ -295,7 +296,7 @@ def open_search(problem: Problem) -> Iterator[Search]:
     """
     problem = for_a_rate(problem) if problem.objective.goal == "rate" else problem
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        search = start_search(problem, routings_of(problem)[0], threads)
+        search = start_search(problem, within_budget(problem, routings_of(problem)[0]), threads)
         if (why := explain.quality_out_of_reach(search, asking())) is not None:
             raise why
         yield search

@@ -5,7 +5,7 @@ A search looks at every combination of its pools, so that it takes twice as long
 (by their least time, `fluid.py`), then the one that answers a lone request soonest, then the next cheapest.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 
@@ -22,27 +22,32 @@ from cascadia_sim.engine.replica import simulate_replica
 MOST = 3
 
 
-def screened(problem: Problem) -> Problem:
-    """`problem` on the kinds that are worth a search, which a note names."""
-    pools = problem.cluster.pools
-    offered = [pool for pool in pools if pool.rent == "gpu"]
+def screened(problem: Problem, beyond: Mapping[int, Shape]) -> Problem:
+    """`problem` on the kinds that are worth a search, which a note names.
+
+    Stages `beyond` the budget keep the pools of their shapes.
+    """
+    pools, pinned = problem.cluster.pools, {shape.pool for shape in beyond.values()}
+    offered = [pool for pool in pools if pool.rent == "gpu" and pool.name not in pinned]
     if len(offered) <= MOST:
         return problem
-    kept = set(islice(dict.fromkeys(_in_order(problem, {pool.name for pool in offered})), MOST))
+    kept = set(islice(dict.fromkeys(_in_order(problem, {pool.name for pool in offered}, beyond)), MOST))
     said = ", ".join(pool.name for pool in offered if pool.name in kept)
     note = (
         f"of {len(offered)} kinds of GPU within the budget, searched were those on which a stage is cheapest or"
         f" fastest: {said}; list pools to have others"
     )
-    others = tuple(pool for pool in pools if pool.rent != "gpu" or pool.name in kept)
+    dropped = {pool.name for pool in offered} - kept
+    others = tuple(pool for pool in pools if pool.name not in dropped)
     return replace(problem, cluster=replace(problem.cluster, pools=others), notes=(*problem.notes, note))
 
 
-def _in_order(problem: Problem, names: set[str]) -> Iterator[str]:
+def _in_order(problem: Problem, names: set[str], beyond: Container[int]) -> Iterator[str]:
     """Kinds, best first; some come several times."""
     orders = [
         _orders([shape for shape in choices if shape.pool in names], _load(problem, s))
         for s, choices in find_shapes(problem).items()
+        if s not in beyond
     ]
     for cheapest, _ in orders:
         yield from cheapest[:1]

@@ -8,10 +8,11 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
-from cascadia.planner.plan import PlanResult, plan
-from cascadia.planner.pool.affordable import affordable
+from cascadia.planner.plan import PlanResult, plan, routings_of
+from cascadia.planner.pool.affordable import affordable, within_budget
+from cascadia.planner.search.context import find_shapes
 from tests.benchmarks.supersets import SOME
-from tests.unit.planner.problems import MEDIUM, SMALL, problem, traffic
+from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
 DEAR = Pool("dear", "h100-sxm", 2, 2, 3.0)
 CHEAP = Pool("cheap", "l40s", 3, 2, 1.0)
@@ -43,6 +44,26 @@ def test_a_budget_below_the_cheapest_nodes_names_their_price() -> None:
     with pytest.raises(Infeasible, match=r"budget_usd_per_hour 1.5 does not buy.*\$2\.00/h") as refused:
         plan(offered(1.5))
     assert refused.value.exit_code == 3
+
+
+def of_which_the_larger_needs_two_gpus(budget_usd: float, quality_min: float) -> Problem:
+    single = Pool("single", "l40s", 4, 1, 1.0)
+    made = problem((SMALL, LARGE), pools=(DEAR, single), trace=traffic(60, 3.0), quality_min=quality_min)
+    return replace(made, cluster=replace(made.cluster, budget_usd_per_hour=budget_usd))
+
+
+def test_a_stage_that_the_budget_does_not_hold_is_not_deployed_where_the_bar_is_reached_without() -> None:
+    made = affordable(of_which_the_larger_needs_two_gpus(1.0, 30.0))
+    every = routings_of(made)[0]
+    held = within_budget(made, every)
+    assert (held.deployed == [True, False]).all()
+    assert 0 < len(held) == int((~every.deployed[:, 1]).sum())
+    assert all(find_shapes(made).values())
+
+
+def test_a_stage_that_the_bar_needs_and_the_budget_does_not_hold_is_named_with_its_price() -> None:
+    with pytest.raises(Infeasible, match=r"does not buy nodes that hold s1; the.*\$2\.00/h"):
+        plan(of_which_the_larger_needs_two_gpus(1.0, 52.0))
 
 
 @pytest.mark.slow
