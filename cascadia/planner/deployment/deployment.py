@@ -1,6 +1,6 @@
 """A candidate plan while it is being searched for: a routing and a mix of replicas for each demand."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.allocation.demand import JUDGE
@@ -13,19 +13,27 @@ CENT = 0.005
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """`routing` is an index into the frontier; `mixes` are by stage index, the judge's under `JUDGE`."""
+    """`routing` is an index into the frontier; `mixes` are by stage index, the judge's under `JUDGE`.
+
+    `key` is the same for deployments that a simulation does not tell apart.
+    """
 
     routing: int
     mixes: tuple[tuple[int, Mix], ...]
+    key: object = field(init=False, repr=False, compare=False)
+    usd_per_hour: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        # Both are asked for again with each step of a search, of all that it has looked at.
+        alike = tuple(
+            (stage, tuple(sorted((r.shape.key, r.count, r.level) for r in mix))) for stage, mix in self.mixes
+        )
+        object.__setattr__(self, "key", (self.routing, alike))
+        usd = sum(r.shape.usd_per_hour * r.count for _, mix in self.mixes for r in mix)
+        object.__setattr__(self, "usd_per_hour", usd)
 
     def mix(self, stage: int) -> Mix:
         return dict(self.mixes).get(stage, ())
-
-    @property
-    def key(self) -> object:
-        return self.routing, tuple(
-            (stage, tuple(sorted((r.shape.key, r.count, r.level) for r in mix))) for stage, mix in self.mixes
-        )
 
     @property
     def gpus(self) -> int:
@@ -33,10 +41,6 @@ class Deployment:
 
     def gpus_of(self, pool: str) -> int:
         return sum(r.shape.gpus * r.count for _, mix in self.mixes for r in mix if r.shape.pool == pool)
-
-    @property
-    def usd_per_hour(self) -> float:
-        return sum(r.shape.usd_per_hour * r.count for _, mix in self.mixes for r in mix)
 
     @property
     def judge(self) -> Mix:

@@ -13,7 +13,6 @@
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
@@ -30,6 +29,7 @@ from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.shares import reshared
 from cascadia.planner.refinement.shortlist import light, shortlist
+from cascadia.planner.refinement.standing import Standing
 from cascadia.planner.refinement.state import (
     EFFORT,
     Candidate,
@@ -63,7 +63,6 @@ MARGIN, AT_MOST_BY = 0.95, 0.5
 SHARED_ANEW = 6
 """So many times at most the best candidate's shares are stepped from, beyond the budget of all other steps."""
 
-FEW = 3
 PER_START, MOST_EACH = 200, 11
 """Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
 so many simulations, at most eleven. What is found for a routing then hardly depends on which others are looked at."""
@@ -200,9 +199,11 @@ def _best_first(ranked: Sequence[Sequence[Ranked]], most: int) -> list[Deploymen
 def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: Sequence[int]) -> None:
     """Steps to better neighbours from the best candidates, until none helps or the budget is spent."""
     expanded: set[object] = set()
+    standing = Standing(state.search.problem)
+    each = min(simulations // PER_START, MOST_EACH)
     while len(state.seen) < simulations:
-        each = min(simulations // PER_START, MOST_EACH)
-        here = next((c for c in _promising(state, each) if c.deployment.key not in expanded), None)
+        standing.add(state.seen)
+        here = next((c for c in standing.promising(each) if c.deployment.key not in expanded), None)
         if here is None:
             return
         expanded.add(here.deployment.key)
@@ -269,32 +270,3 @@ def _best(problem: Problem, candidates: Iterable[Candidate]) -> Candidate | None
     """Best of those that keep the bounds."""
     within = [c for c in candidates if within_limits(problem, c)]
     return min(within, key=lambda c: rank(problem, c), default=None)
-
-
-def _promising(state: Refinement, each: int) -> list[Candidate]:
-    """The best few, and the few that would be better still and are the least beyond the latency bound.
-
-    After them the best `each` of every routing.
-    """
-    problem = state.search.problem
-    within = sorted(
-        (c for c in state.seen.values() if within_limits(problem, c)), key=lambda c: rank(problem, c)
-    )
-    beyond = [
-        c
-        for c in state.seen.values()
-        if not within_limits(problem, c) and (not within or rank(problem, c) < rank(problem, within[0]))
-    ]
-    beyond.sort(key=lambda c: (strain(problem, c), c.latency_s))
-    return within[:FEW] + beyond[:FEW] + _best_of_each(within, each) + _best_of_each(beyond, each)
-
-
-def _best_of_each(ordered: Sequence[Candidate], each: int) -> list[Candidate]:
-    """The first `each` candidates of every routing."""
-    taken: Counter[int] = Counter()
-    chosen = []
-    for c in ordered:
-        if taken[c.deployment.routing] < each:
-            taken[c.deployment.routing] += 1
-            chosen.append(c)
-    return chosen

@@ -37,6 +37,7 @@ class References:
     search: Search
     by_stage: dict[int, list[Reference]] = field(default_factory=dict)
     _covers: dict[tuple[int, float], Floats] = field(default_factory=dict)
+    _ones: dict[tuple[int, int, int], tuple[Demand, float]] = field(default_factory=dict)
 
     @staticmethod
     def of(search: Search) -> "References":
@@ -73,9 +74,14 @@ class References:
 
     def one(self, stage: int, routing: int) -> tuple[Demand, float]:
         """The nearest reference's demand, and what multiple of its work the routing needs."""
-        work = tokens_sent(self.search, stage, routing)
-        reference = self.by_stage[stage][int(self.nearest(stage, np.array([work]))[0])]
-        return reference.demand, work / reference.work
+        known = self.by_stage[stage]
+        key = (stage, routing, len(known))
+        found = self._ones.get(key)
+        if found is None:
+            work = tokens_sent(self.search, stage, routing)
+            reference = known[int(self.nearest(stage, np.array([work]))[0])]
+            found = self._ones[key] = reference.demand, work / reference.work
+        return found
 
 
 def tokens_sent(search: Search, stage: int, routing: int) -> float:

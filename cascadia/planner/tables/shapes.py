@@ -4,7 +4,7 @@ cache.
 DESIGN section 5.1; Cascadia section 3.2 "Parallelism strategy search".
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
@@ -29,7 +29,10 @@ REPLICA_KV_TOKENS = 100_000
 @dataclass(frozen=True, slots=True, eq=False)
 class Shape:
     """One replica of a model: `tp * pp` GPUs of a pool, how fast it is, and the share (0-1) of the time that it is
-    there."""
+    there.
+
+    `key` tells it from the other shapes of its stage.
+    """
 
     pool: str
     tp: int
@@ -37,15 +40,16 @@ class Shape:
     timing: ReplicaTiming
     usd_per_hour: float
     there: float = 1.0
+    key: tuple[str, int, int, int, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        timing = self.timing
+        key = (self.pool, self.tp, self.pp, timing.max_num_batched_tokens, timing.most_drafts)
+        object.__setattr__(self, "key", key)
 
     @property
     def gpus(self) -> int:
         return self.tp * self.pp
-
-    @property
-    def key(self) -> tuple[str, int, int, int, int]:
-        """Key that tells it from the other shapes of its stage."""
-        return self.pool, self.tp, self.pp, self.timing.max_num_batched_tokens, self.timing.most_drafts
 
     @property
     def label(self) -> str:

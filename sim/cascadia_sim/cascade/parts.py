@@ -135,7 +135,9 @@ class Routing:
 
     def waits(self, gate: int) -> Bools:
         """Marks, among the requests that reach `gate`, those whose answer is judged."""
-        return np.isin(self.requests[gate], self.judged[gate], assume_unique=True)
+        marks = np.zeros(self.requests[gate].size, np.bool_)
+        marks[np.searchsorted(self.requests[gate], self.judged[gate])] = True
+        return marks
 
     def rejected(self, gate: int, stages: Sequence[CascadeStage]) -> Bools:
         """Marks, among the requests that are judged at `gate`, those that it sends on."""

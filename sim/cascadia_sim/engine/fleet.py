@@ -40,13 +40,13 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     sequence_at = np.cumsum([0, *(t.sequence_ps.size for t in different)])
     draft_at = np.cumsum([0, *(t.draft_ps.size for t in different)])
     table_of = {id(t): i for i, t in enumerate(different)}
-    limits = np.zeros((lanes, kernel.LIMITS), np.int64)
-    for lane, t in enumerate(timings):
-        i, row = table_of[id(t)], limits[lane]
+    rows = np.zeros((len(different), kernel.LIMITS), np.int64)
+    for i, (t, row) in enumerate(zip(different, rows, strict=True)):
         row[kernel.TOKEN_AT], row[kernel.TOKEN_END] = token_at[i], token_at[i + 1]
         row[kernel.SEQUENCE_AT], row[kernel.SEQUENCE_END] = sequence_at[i], sequence_at[i + 1]
         row[kernel.DRAFT_AT], row[kernel.DRAFT_END] = draft_at[i], draft_at[i + 1]
         _set_limits(row, t)
+    limits = rows[[table_of[id(t)] for t in timings]]
     state = np.zeros((lanes, kernel.STATE), np.int64)
     for column in (kernel.NEXT, kernel.TAIL, kernel.PARTIAL, kernel.LATE_NEXT):
         state[:, column] = -1
@@ -54,8 +54,8 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     flights = np.zeros((lanes, stages, kernel.FLIGHT), np.int64)
     flights[:, :, kernel.SLOT] = np.arange(stages)
     return Fleet(
-        token_ps=np.concatenate([t.token_ps for t in different]).astype(np.int64, copy=False),
-        sequence_ps=np.concatenate([t.sequence_ps for t in different]).astype(np.int64, copy=False),
+        token_ps=_joined([t.token_ps for t in different]),
+        sequence_ps=_joined([t.sequence_ps for t in different]),
         limits=limits,
         pair_ps=np.array([t.pair_ps for t in timings], np.float64),
         state=state,
@@ -67,10 +67,18 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         finished=np.zeros((lanes, seqs), np.int64),
         members=np.zeros((lanes, stages, seqs), np.int64),
         flights=flights,
-        draft_tokens=np.concatenate([t.draft_tokens for t in different]).astype(np.int64, copy=False),
-        draft_ps=np.concatenate([t.draft_ps for t in different]).astype(np.int64, copy=False),
+        draft_tokens=_joined([t.draft_tokens for t in different]),
+        draft_ps=_joined([t.draft_ps for t in different]),
         acceptance=np.array([t.acceptance for t in timings], np.float64),
     )
+
+
+def _joined(tables: Sequence[Ints]) -> Ints:
+    """Tables one behind the other; a single one is not copied, since the kernel only reads them."""
+    # Numba takes an array that cannot be written for another type, and would compile all anew for it.
+    if len(tables) == 1 and tables[0].flags.writeable:
+        return np.ascontiguousarray(tables[0], np.int64)
+    return np.concatenate(tables).astype(np.int64, copy=False)
 
 
 def with_more_requests(requests: Requests, capacity: int) -> Requests:

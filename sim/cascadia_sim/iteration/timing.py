@@ -41,7 +41,8 @@ class ReplicaTiming:
     With speculation (`speculation.py`) each of the n sequences that decode has `draft_tokens[n]` tokens drafted, which
     are checked in the same iteration: they count in t, they take `draft_ps[n]` and `draft_context_ps` times them over c
     more, and of a sequence's drafts the first j are right with probability `acceptance`^j. Both tables have
-    max_num_seqs + 1 entries, or none where the engine does not speculate.
+    max_num_seqs + 1 entries, or none where the engine does not speculate. `most_drafts` is the most of them for one
+    sequence in an iteration; 0 without speculation.
 
     A client has each token `client_ps` and `client_steps` of the request's decode steps later than the engine
     (`engine/client.py`).
@@ -64,6 +65,11 @@ class ReplicaTiming:
     draft_ps: Ints = field(default_factory=_nothing)
     draft_context_ps: int = 0
     acceptance: float = 0.0
+    most_drafts: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        # Asked for with each simulated replica, and of a search that is a hundred thousand times.
+        object.__setattr__(self, "most_drafts", int(self.draft_tokens.max(initial=0)))
 
     def drafts_at(self, decoding: int) -> int:
         """Tokens drafted for each sequence while so many decode."""
@@ -73,8 +79,3 @@ class ReplicaTiming:
     def progress(self, drafts: int) -> float:
         """Mean tokens that a sequence moves on by in an iteration with so many drafts."""
         return (1.0 - self.acceptance ** (drafts + 1)) / (1.0 - self.acceptance)
-
-    @property
-    def most_drafts(self) -> int:
-        """The most tokens that are drafted for one sequence in an iteration; 0 without speculation."""
-        return int(self.draft_tokens.max(initial=0))
