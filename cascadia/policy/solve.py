@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.policy import Policy, PolicyExpectation, PolicyRow
 from cascadia.domain.workload import Floats, Ints
+from cascadia.policy.one_thread import on_one_thread
 from cascadia.policy.problem import Problem
 from cascadia.policy.transitions import Transitions, transitions
 
@@ -83,6 +84,7 @@ class Solution:
         )
 
 
+@on_one_thread
 def solve(problem: Problem, late_max: float | None = None) -> Solution:
     """The policy of the most expected reward; with `late_max` (0-1) of those expected to be late no more often, the
     one that the least bonus gives, or the least late where none is.
@@ -144,9 +146,12 @@ def _choices(problem: Problem, kernel: Transitions) -> Choices:
 
 
 class _Value(NamedTuple):
+    """`means` by the slack of the first request: seconds, answers in time, and their accuracy."""
+
     relative: Floats
     gain: float
-    expected: PolicyExpectation
+    mix: Floats
+    means: tuple[Floats, Floats, Floats]
 
 
 def _iterate(
@@ -180,7 +185,7 @@ def _iterate(
         action = changed
         value = _value(problem, kernel, choices, action, bonus)
     batch = np.take_along_axis(choices.size, np.maximum(action, 0)[:, :, None], axis=2)[:, :, 0]
-    return Solution(problem, action, batch, value.expected, bonus, rounds)
+    return Solution(problem, action, batch, _expected(problem, kernel, value), bonus, rounds)
 
 
 def _greedy(choices: Choices, worth: Floats) -> Ints:
@@ -188,7 +193,7 @@ def _greedy(choices: Choices, worth: Floats) -> Ints:
 
 
 def _value(problem: Problem, kernel: Transitions, choices: Choices, action: Ints, bonus: float) -> _Value:
-    """Relative values by the slack of the first request, the gain in a second, and what is expected of the policy."""
+    """Relative values by the slack of the first request, and the gain in a second."""
     most, steps = action.shape
     start = steps - 1
     accuracy = np.array([model.accuracy for model in problem.models])
@@ -231,13 +236,17 @@ def _value(problem: Problem, kernel: Transitions, choices: Choices, action: Ints
     gain = float(solved[start])
     relative = solved.copy()
     relative[start] = 0.0
-    visits = _stationary(mix)
-    seconds = float(visits @ time_s)
-    arrived = problem.arrivals.rate_rps / problem.workers * seconds
+    return _Value(relative, gain, mix, (time_s, good, right))
+
+
+def _expected(problem: Problem, kernel: Transitions, value: _Value) -> PolicyExpectation:
+    """Expectation of the policy that `value` is of."""
+    time_s, good, right = value.means
+    visits = _stationary(value.mix)
+    arrived = problem.arrivals.rate_rps / problem.workers * float(visits @ time_s)
     ok, correct = float(visits @ good), float(visits @ right)
     mean, late = correct / ok if ok > 0 else 0.0, min(max(1 - ok / arrived, 0.0), 1.0)
-    expected = PolicyExpectation(mean, late, reward=mean * (1 - late), full=max(float(visits @ full), 0.0))
-    return _Value(relative, gain, expected)
+    return PolicyExpectation(mean, late, reward=mean * (1 - late), full=max(float(visits @ kernel.full), 0.0))
 
 
 def _stationary(mix: Floats) -> Floats:

@@ -11,12 +11,14 @@ is left out. Late requests are served (`late: serve`).
 """
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betainc, gammaln
 
 from cascadia.domain.policy import PolicyExpectation
 from cascadia.domain.workload import Floats, Ints
+from cascadia.policy.one_thread import on_one_thread
 from cascadia.policy.problem import Problem
 from cascadia.policy.solve import ROUNDS, STRAY, Bools, Solution, bounded
 from cascadia.policy.transitions import Transitions, transitions
@@ -48,6 +50,7 @@ def variable_problem(problem: Problem) -> Problem:
     return replace(problem, queued_max=queued_max)
 
 
+@on_one_thread
 def solve_variable(problem: Problem, late_max: float | None = None) -> Solution:
     """A policy as of `solve`, where a batch may be any part of the queue. Raises ValueError for `late: drop`."""
     if problem.late == "drop":
@@ -137,7 +140,7 @@ def _iterate(
         action = np.where(flat, earns.reshape(flat.shape), NOT_YET).argmax(axis=2)
     else:
         action = start.action * allowed.shape[3] + start.size - 1
-    value, gain, expected = _value(problem, kernel, parts, served, action, bonus)
+    value, gain, passed = _value(problem, kernel, parts, served, action, bonus)
     rounds = 1
     while rounds < ROUNDS:
         q = earns - gain * lasts_s + _to_come(kernel, parts, value, gain)
@@ -148,7 +151,8 @@ def _iterate(
         if not better.any():
             break
         action = np.where(better, q.argmax(axis=2), action)
-        value, gain, expected = _value(problem, kernel, parts, served, action, bonus)
+        value, gain, passed = _value(problem, kernel, parts, served, action, bonus)
+    expected = _expected(problem, served, action, passed)
     model, size = np.divmod(action, allowed.shape[3])
     return Solution(problem, model, size + 1, expected, bonus, rounds)
 
@@ -177,32 +181,51 @@ def _to_come(kernel: Transitions, parts: _Parts, value: Floats, gain: float) -> 
     return found
 
 
+class _Passed(NamedTuple):
+    """`chances` (states, states) from each state to each, and the seconds (n, j) until then, under a policy."""
+
+    chances: Floats
+    time_s: Floats
+
+
 def _value(
     problem: Problem, kernel: Transitions, parts: _Parts, served: Ints, action: Ints, bonus: float
-) -> tuple[Floats, float, PolicyExpectation]:
-    """Relative values of all states, the gain in a second, and what is expected."""
+) -> tuple[Floats, float, _Passed]:
+    """Relative values of all states, the gain in a second, and the chances behind them."""
     most, steps = action.shape
     model, size = np.divmod(action, served.shape[3])
-    n, j = np.indices(action.shape)
-    mix, waits_s = _mix(kernel, parts, model, size)
-    lasts_s = kernel.latency_s[model, size]
-    good = served[n, j, model, size]
-    right = good * np.array([each.accuracy for each in problem.models])[model]
+    chances, waits_s = _mix(kernel, parts, model, size)
+    time_s = kernel.latency_s[model, size] + waits_s
+    good, right = _answered(problem, served, action)
     begin = steps - 1  # one request, of the whole slack
-    system = np.eye(most * steps) - mix
-    system[:, begin] = (lasts_s + waits_s).ravel()
-    solved = np.linalg.solve(system, (right + bonus * good).ravel())
+    system = np.eye(most * steps) - chances
+    system[:, begin] = time_s.ravel()
+    solved = np.asarray(np.linalg.solve(system, (right + bonus * good).ravel()), np.float64)
     gain = float(solved[begin])
     solved[begin] = 0.0
-    balance = np.eye(most * steps) - mix.T
+    return solved.reshape(most, steps), gain, _Passed(chances, time_s)
+
+
+def _answered(problem: Problem, served: Ints, action: Ints) -> tuple[Ints, Floats]:
+    """Requests in time by state, and their accuracy."""
+    model, size = np.divmod(action, served.shape[3])
+    n, j = np.indices(action.shape)
+    good = served[n, j, model, size]
+    return good, good * np.array([each.accuracy for each in problem.models])[model]
+
+
+def _expected(problem: Problem, served: Ints, action: Ints, passed: _Passed) -> PolicyExpectation:
+    """Expectation of the policy that takes `action`."""
+    most, steps = action.shape
+    good, right = _answered(problem, served, action)
+    balance = np.eye(most * steps) - passed.chances.T
     balance[-1] = 1.0
     visits = np.linalg.solve(balance, np.eye(most * steps)[-1])
     ok, correct = float(visits @ good.ravel()), float(visits @ right.ravel())
-    arrived = problem.arrivals.rate_rps / problem.workers * float(visits @ (lasts_s + waits_s).ravel())
+    arrived = problem.arrivals.rate_rps / problem.workers * float(visits @ passed.time_s.ravel())
     mean, late = correct / ok if ok > 0 else 0.0, min(max(1 - ok / arrived, 0.0), 1.0)
     full = max(float(visits[(most - 1) * steps]), 0.0)
-    expected = PolicyExpectation(mean, late, reward=mean * (1 - late), full=full)
-    return solved.reshape(most, steps), gain, expected
+    return PolicyExpectation(mean, late, reward=mean * (1 - late), full=full)
 
 
 def _mix(kernel: Transitions, parts: _Parts, model: Ints, size: Ints) -> tuple[Floats, Floats]:

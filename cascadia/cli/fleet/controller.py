@@ -87,6 +87,7 @@ def controller(
     """
     from cascadia.controller.decide.agreement import check_agreement
     from cascadia.controller.detect.samples_file import SampleFiles
+    from cascadia.planner.spec.file import answers_in_one_pass
 
     folder = (run_dir or RUN_DIR).resolve()
     if backend == "local" and not folder.is_dir():
@@ -99,6 +100,9 @@ def controller(
     if backend == "kubernetes":
         from cascadia.cli.fleet.controller_kubernetes import Release, lead
 
+        if answers_in_one_pass(spec):
+            what = "has no Service for models that answer in one pass: a batch goes to one worker by its own address"
+            raise BadInput("--backend kubernetes", what, "write --backend local")
         if values is None:
             raise BadInput("--values", "is not given", "name the file with the release's values")
         given = Release(namespace, release, values, tuned.moves.room_s, gives_back)

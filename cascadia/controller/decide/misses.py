@@ -34,12 +34,12 @@ def misses(predicted: Predicted, objective: Objective, *, holds: bool) -> Misses
     late = [level for level in predicted.levels if level.reached_s > level.max_s]
     # By the mean, not by the lower bound that a plan is chosen by: the plan in force met that when it was made, and on
     # the fewer scores seen since a plan as good as ever would seem to miss it for want of samples.
-    quality = _quality(predicted.quality.mean, objective.quality_min)
+    quality = missed_quality(predicted.quality.mean, objective.quality_min)
     latency = max((max(level.quantile - level.attained, LEAST) for level in late), default=0.0)
     return Misses(quality, latency, 0.0 if holds else _unserved(predicted))
 
 
-def _quality(mean: float, least: float | None) -> float:
+def missed_quality(mean: float, least: float | None) -> float:
     """Share of wrong answers too many; a mean of NaN (requests without scores) is not known to miss any."""
     if least is None or not mean < least:
         return 0.0

@@ -13,7 +13,7 @@ from cascadia.controller.move.state import JUDGE
 from cascadia.domain.errors import CascadiaError
 from cascadia.domain.plan import Plan
 from cascadia.planner.problem.cluster import build_cluster
-from cascadia.planner.spec.file import read_spec
+from cascadia.planner.spec.file import answers_in_one_pass, read_policy_spec, read_spec
 
 MOVED = 0.05
 """A share by which a price must differ to have moved."""
@@ -51,6 +51,9 @@ class SpecPrices:
 
 
 def _of_spec(path: Path) -> Iterator[tuple[Price, float]]:
+    if answers_in_one_pass(path):
+        yield from (((each.kind, GPU_HOUR), each.usd_per_hour) for each in read_policy_spec(path).workers)
+        return
     spec = read_spec(path)
     for pool in build_cluster(spec.cluster, path.parent, path.name).cluster.pools:
         yield (pool.name, GPU_HOUR), pool.usd_per_gpu_hour

@@ -116,6 +116,16 @@ def main(folder: str) -> None:
 
 
 def _replanned(request: Request) -> dict[str, Any]:
+    from cascadia.planner.spec.file import answers_in_one_pass
+
+    if answers_in_one_pass(request.spec):
+        from cascadia.controller.decide.replan_one_pass import replan_one_pass
+
+        return replan_one_pass(request, request.out / PLAN)
+    return _replanned_cascade(request)
+
+
+def _replanned_cascade(request: Request) -> dict[str, Any]:
     from cascadia.controller.decide.prices import at_prices, prices_of
     from cascadia.controller.speed.as_served import plan_as_served, problem_as_served, problem_as_started
     from cascadia.domain.problem import Problem

@@ -55,7 +55,10 @@ class TrafficWatch:
             from_s = self._fed_until_s.setdefault(of_arrivals, first_s)
             for window in windows(samples, from_s, self._complete_s(samples, of_arrivals), window_s):
                 values = {what: v for what, v in window.values.items() if (what == RATE) is of_arrivals}
-                found = self._detector.feed(replace(window, values=values)) or found
+                alarm = self._detector.feed(replace(window, values=values))
+                # One that replicas have room for hides none that they have not.
+                if alarm is not None and (found is None or found.small or not alarm.small):
+                    found = alarm
                 self._fed_until_s[of_arrivals] = window.end_s
         if found is not None:
             self._counting_s = None

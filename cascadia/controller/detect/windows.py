@@ -12,6 +12,7 @@ import numpy as np
 from cascadia.domain.workload import Floats, Ints
 
 RATE, INPUT, OUTPUT = "rate", "input length", "output length"
+DIGITS = 9
 FEWEST_SCORES = 2
 """In a window, for there to be a spread."""
 
@@ -83,8 +84,9 @@ def windows(samples: Samples, from_s: float, until_s: float, window_s: float) ->
         part = slice(int(edges[i]), int(edges[i + 1]))
         values = {RATE: float(came[i]) / window_s / samples.ratio}
         if part.stop > part.start:
-            values[INPUT] = float(log_in[part].mean())
-            values[OUTPUT] = float(log_out[part].mean())
+            # A mean of equal values differs in its last digits by how many they are, and ranks would see that.
+            values[INPUT] = round(float(log_in[part].mean()), DIGITS)
+            values[OUTPUT] = round(float(log_out[part].mean()), DIGITS)
         for stage, scores in samples.scores.items():
             told = scores[part]
             told = told[np.isfinite(told)]

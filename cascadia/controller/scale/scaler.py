@@ -288,8 +288,9 @@ class Scaler:
 
 
 def follows_rate(plan: Plan) -> bool:
-    """Tells whether a plan's replicas are to follow the rate: where it was not made for least cost, none is let go."""
-    return plan.objective.goal == "cost"
+    """Tells whether a plan's replicas are to follow the rate: where it was not made for least cost, none is let go; and
+    another number of workers that share policies wants other policies, so another plan."""
+    return plan.objective.goal == "cost" and not plan.policies
 
 
 def _kept(entries: list[Entry]) -> dict[int, float]:

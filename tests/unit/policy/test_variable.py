@@ -30,7 +30,8 @@ def test_the_whole_queue_as_a_batch_is_valued_as_by_the_solver_of_that() -> None
     most = p.queued_max
     _, served = variable._choices(p, kernel)
     action = whole.action * most + np.arange(most)[:, None]
-    _, _, expected = variable._value(p, kernel, variable._parts(p, kernel), served, action, 0.0)
+    _, _, passed = variable._value(p, kernel, variable._parts(p, kernel), served, action, 0.0)
+    expected = variable._expected(p, served, action, passed)
     assert expected.reward == pytest.approx(whole.expected.reward, rel=1e-5)
     assert expected.late == pytest.approx(whole.expected.late, abs=1e-5)
 

@@ -40,3 +40,27 @@ def test_arrivals_are_counted_in_windows_that_usually_hold_ten(rate_rps: float, 
 def test_windows_are_as_long_as_was_said_where_that_was_asked_for() -> None:
     assert noticed(0.25, Detection(least_arrivals=0)).window_s == 10.0
     assert noticed(0.25, Detection(window_s=90.0)).window_s == 90.0
+
+
+def test_equal_lengths_are_equal_whatever_the_rate_and_hide_no_change_of_it() -> None:
+    """As of models that answer in one pass. All at once, as a controller sees it that starts after the change."""
+    before, after = (
+        np.random.default_rng(1).uniform(*span) for span in ((0, 3600, 3600), (3600, 4500, 5400))
+    )
+    arrival_s = np.sort(np.concatenate([before, after]))
+    fives = np.full(len(arrival_s), 5, np.int64)
+    watch = TrafficWatch(Detection(), lambda: 4500.0, lag_s=0.0, arrivals_lag_s=0.0, seed=0)
+    alarm = watch.feed(Samples(arrival_s, fives, np.ones(len(arrival_s), np.int64)))
+    assert alarm is not None
+    assert alarm.watched == RATE
+
+
+def test_a_small_change_hides_no_large_one() -> None:
+    rng = np.random.default_rng(1)
+    arrival_s = np.sort(np.concatenate([rng.uniform(0, 3600, 3600), rng.uniform(3600, 4500, 5400)]))
+    # Half a token more, of a hundred, as the rate jumps.
+    tokens = np.where(arrival_s < 3600, 100, 101) + rng.integers(0, 2, len(arrival_s))
+    watch = TrafficWatch(Detection(), lambda: 4500.0, lag_s=0.0, arrivals_lag_s=0.0, seed=0)
+    alarm = watch.feed(Samples(arrival_s, tokens, np.ones(len(arrival_s), np.int64)))
+    assert alarm is not None
+    assert (alarm.watched, alarm.small) == (RATE, False)
