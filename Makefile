@@ -5,7 +5,10 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
-.PHONY: demo demo-plan test test-quick check coverage test-e2e test-k8s bench docs site clean
+# Images of Python for containers set it. Tests start hundreds of processes, each of which would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE :=
+
+.PHONY: demo demo-plan test test-quick check compiled coverage test-e2e test-k8s bench docs site clean
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -27,8 +30,14 @@ check: $(STAMP)
 	$(BIN)/lint-imports --no-cache
 	$(BIN)/python docs/generate.py --check
 
+# Kernels, and tests with pytest's own assertions, for all processes that test: each would compile them for itself.
+compiled: $(STAMP)
+	@$(BIN)/python -m tests.kernels
+	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # the tests themselves say what is wrong
+
 # A test that fails is run once more, and is named where it passes then: that is a fault of the test, to be mended.
-test: check
+test: $(STAMP)
+	@$(MAKE) --no-print-directory -j2 check compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal --reruns 1 -rR
 
 # Less what is marked slow; says the CPU seconds of each package, which are to be ten at most.

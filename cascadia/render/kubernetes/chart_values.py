@@ -1,5 +1,6 @@
 """The chart's own values, and how Helm puts others over them."""
 
+from copy import deepcopy
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -10,13 +11,15 @@ Values = dict[str, Any]
 
 
 @cache
-def _defaults_text() -> str:
-    return resources.files("cascadia.render.kubernetes").joinpath("values.yaml").read_text(encoding="utf-8")
+def _defaults() -> Values:
+    file = resources.files("cascadia.render.kubernetes").joinpath("values.yaml")
+    found: Values = yaml.safe_load(file.read_text(encoding="utf-8"))
+    return found
 
 
 def defaults() -> Values:
-    found: Values = yaml.safe_load(_defaults_text())
-    return found
+    """Values of the caller's own, to change as it likes."""
+    return deepcopy(_defaults())
 
 
 def merged(base: Values, over: Values) -> Values:

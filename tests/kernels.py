@@ -1,0 +1,32 @@
+"""Compiles the simulator's and the planner's kernels, half a minute's work, before processes that test need them.
+
+    python -m tests.kernels
+
+Each process that finds none in the cache compiles them for itself, at the same time as the others. What is compiled is
+what a small plan calls, with the types that it calls it with.
+"""
+
+import os
+import tempfile
+from pathlib import Path
+
+from cascadia.planner.plan import plan
+from cascadia.planner.problem.read import read_problem
+from cascadia.planner.refinement.state import Effort
+from tests.unit.planner.specs import changed, write_inputs, write_spec
+
+LITTLE = Effort(routings=3, combinations=16, simulated_requests=400, fewest_simulations=8)
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory() as name:
+        os.environ["CASCADIA_CACHE_DIR"] = name
+        write_inputs(Path(name))
+        spec = changed("cluster.pools.0.nodes", 1)
+        for stage in spec["stages"]:
+            stage["model"] = spec["stages"][0]["model"]
+        plan(read_problem(write_spec(Path(name), spec)), effort=LITTLE)
+
+
+if __name__ == "__main__":
+    main()
