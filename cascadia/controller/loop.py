@@ -192,7 +192,8 @@ class Controller:
 
     def _look_for_changes(self, samples: Samples) -> None:
         """A later change takes the place of one that is waited with."""
-        alarm = self._traffic.feed(samples)
+        looks = () if self.scaler is None else self.scaler.arrivals.looks
+        alarm = self._traffic.feed(samples, looks)
         # Windows of a load that swings are not equally sure, so small changes seem to be there that are not.
         if alarm is None or (self.scaler is not None and alarm.small):
             return

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from cascadia.controller.detect.counted import Look
 from cascadia.controller.detect.detect import WEEK_S, Detection
 from cascadia.controller.detect.traffic_watch import TrafficWatch
 from cascadia.controller.detect.windows import Samples
@@ -56,8 +57,17 @@ def false_alarms(kind: dict[str, float], count: int, seed: int, window_s: float)
         start_s = at * CHUNK * window_s
         for looked_s in np.arange(start_s, min(start_s + CHUNK * window_s, until_s), LOOKS * window_s):
             clock.append(looked_s + LOOKS * window_s)
-            found += watch.feed(samples) is not None
+            looks = counts(samples, max(start_s, looked_s - 60.0 * LOOKS), clock[-1], window_s)
+            found += watch.feed(samples, looks) is not None
     return found
+
+
+def counts(samples: Samples, from_s: float, until_s: float, window_s: float) -> list[Look]:
+    """What a controller counts at routers in half a window; another chunk begins anew."""
+    at_s = np.arange(from_s, until_s + 1.0, window_s / 2.0)
+    return list(
+        zip(at_s.tolist(), np.searchsorted(samples.arrival_s, at_s).astype(float).tolist(), strict=True)
+    )
 
 
 def watching(window_s: float, seed: int) -> tuple[TrafficWatch, list[float]]:

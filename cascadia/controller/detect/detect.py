@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 from cascadia.controller.detect.e_detector import Evidence
-from cascadia.controller.detect.windows import INPUT, OUTPUT, RATE, Window, shown
+from cascadia.controller.detect.windows import COUNTED, INPUT, OUTPUT, RATE, Window, shown
 from cascadia.controller.shipped import LEAST_ARRIVALS, WINDOW_S
 
 WEEK_S = 7 * 86_400.0
@@ -18,21 +18,30 @@ SMALL_LENGTH, SMALL_SCORE = 0.05, 1.0
 class Detection:
     """`false_alarms_per_week`: at most so many, over all `streams`, while traffic is stationary.
 
-    `streams` bounds how many values are watched (rate, two lengths, two of each scored stage). Ranks are taken among
-    the last `remembered` windows. Arrivals are counted in longer windows where fewer than `least_arrivals` usually
-    come in one: a burst that outlasts a window would pass for a change.
+    `streams` bounds how many values are watched (the rate of the log and as counted, two lengths, two of each scored
+    stage). Ranks are taken among the last `remembered` windows. Arrivals are counted in longer windows where fewer
+    than `least_arrivals` usually come in one: a burst that outlasts a window would pass for a change.
     """
 
     window_s: float = WINDOW_S
     false_alarms_per_week: float = 1.0
-    streams: int = 9
+    streams: int = 10
     remembered: int = 1440
     least_arrivals: int = LEAST_ARRIVALS
 
     @property
+    def counted_s(self) -> float:
+        """Least length of windows in which routers' counts are looked at."""
+        return self.window_s / 2.0
+
+    @property
     def limit(self) -> float:
         """Bound on a stream's evidence: the windows that it goes without a false alarm in the mean."""
-        return self.streams * WEEK_S / self.window_s / self.false_alarms_per_week
+        return self.limit_of(self.window_s)
+
+    def limit_of(self, window_s: float) -> float:
+        """The bound for windows of another length: as many more as go into a week."""
+        return self.streams * WEEK_S / min(window_s, self.window_s) / self.false_alarms_per_week
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,8 @@ class Detector:
     def feed(self, window: Window) -> Alarm | None:
         for watched, value in window.values.items():
             stream = self._stream(watched)
-            if stream is not None and stream.feed(value) >= self.detection.limit:
+            limit = self.detection.limit_of(window.end_s - window.start_s)
+            if stream is not None and stream.feed(value) >= limit:
                 return self._alarm(watched, stream, window)
         return None
 
@@ -90,4 +100,5 @@ class Detector:
         ago, window_s = stream.changed_before, window.end_s - window.start_s
         before, since = stream.medians(ago)
         self._streams.clear()
+        watched = RATE if watched == COUNTED else watched
         return Alarm(watched, before, since, window.end_s - ago * window_s, window.end_s, window_s)

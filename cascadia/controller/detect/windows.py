@@ -12,6 +12,8 @@ import numpy as np
 from cascadia.domain.workload import Floats, Ints
 
 RATE, INPUT, OUTPUT = "rate", "input length", "output length"
+COUNTED = "rate as counted"
+"""By the routers themselves; the log's is known later."""
 DIGITS = 9
 FEWEST_SCORES = 2
 """In a window, for there to be a spread."""
@@ -108,4 +110,4 @@ def shown(name: str, value: float) -> str:
     """`value` in the unit that a reader knows: tokens instead of their logarithm."""
     if name in (INPUT, OUTPUT):
         return f"{np.exp(value):.0f} tokens"
-    return f"{value:.3g} req/s" if name == RATE else f"{value:.1f}"
+    return f"{value:.3g} req/s" if name in (RATE, COUNTED) else f"{value:.1f}"

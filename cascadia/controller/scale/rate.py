@@ -7,6 +7,7 @@ starts now is ready.
 """
 
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -53,6 +54,11 @@ class Arrivals:
             self._past_until_s = at_s, came
         while self._seen[0][0] < at_s - REMEMBERED_S:
             self._seen.popleft()
+
+    @property
+    def looks(self) -> Sequence[tuple[float, float]]:
+        """The last hours', oldest first: when, and how many had come by then."""
+        return self._seen
 
     def ahead_rps(self, startup_s: float) -> float | None:
         """Foresees the rate in `startup_s` from the last look on; None before the shortest window is full."""
