@@ -7,6 +7,7 @@ run on the same replicas. The light ones ask less of the GPUs, and come where mu
 """
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from itertools import pairwise
 
@@ -79,6 +80,13 @@ def ladder_of(gears: tuple[Gear, ...]) -> Ladder:
     if None in borders or (gears and gears[-1].max_in_flight is not None):
         raise ValueError("all gears but the last have a border, and the last has none")
     return Ladder(tuple(border for border in borders if border is not None))
+
+
+def rooms(loads: Sequence[float | None]) -> list[float]:
+    """Times that each stage could lose of its planned replicas before it is as full as the fullest, by the share of
+    what they sustain that the plan sends them; None: as full as that."""
+    fullest = max((load or 1.0 for load in loads), default=1.0)
+    return [fullest / (load or fullest) for load in loads]
 
 
 class Shift:

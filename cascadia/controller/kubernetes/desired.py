@@ -133,7 +133,16 @@ class KubernetesPlan:
             "stages": [_serving(stage, _stage_of(stage), serving) for stage in values["stages"]],
             "judge": _serving(judge, _judge_stage(judge), serving) if judge["groups"] else judge,
         }
-        return revised(router_config(replace(self.release, values=told)))
+        document = router_config(replace(self.release, values=told))
+        if "gears" in document:
+            # Gears were planned for so many replicas, however many serve now.
+            stages = [{**stage, **self._planned_share(stage["name"])} for stage in document["stages"]]
+            document = {**document, "stages": stages}
+        return revised(document)
+
+    def _planned_share(self, stage: str) -> dict[str, float]:
+        planned = self.rates_rps.get(stage)
+        return {"planned_share": float(f"{planned:.6g}")} if planned else {}
 
 
 def revised(document: Mapping[str, Any]) -> str:

@@ -193,6 +193,15 @@ def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
     return max(rate_rps * group.share / group.count, 1e-6)
 
 
+def planned_shares(plan: Plan) -> dict[str, float]:
+    """By stage, what the replicas of its plan do together: as many do more or less than there are of them."""
+    return {
+        stage.name: sum(group.count * capacity_rps(plan, stage.name, group) for group in stage.replicas)
+        for stage in plan.stages
+        if any(group.count for group in stage.replicas)
+    }
+
+
 def _rendered(plan: Plan, local: Local) -> dict[tuple[str, str, int, int], EngineGroup]:
     """The groups that are started as planned, by stage and shape."""
     stages = tuple(
@@ -214,6 +223,12 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
     told["stages"] = [
         {"model": engines.get(stage["name"], stage["name"]), **stage} for stage in told["stages"]
     ]
+    if len(plan.gears) > 1:
+        planned = planned_shares(plan)
+        told["stages"] = [
+            {**stage, "planned_share": planned[stage["name"]]} if stage["name"] in planned else stage
+            for stage in told["stages"]
+        ]
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
     names = [stage.name for stage in plan.stages]

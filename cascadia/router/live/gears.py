@@ -2,7 +2,7 @@
 
 All requests count, straight ones too, since they take the same GPUs. A request keeps its gear to its end. Nothing is
 done for a request but a look at numbers that one timer of the process keeps: the others' load, and which share of the
-planned load replicas carry. A lost replica is load: with it all borders shrink.
+planned load replicas carry. A lost replica is load: with it all borders shrink, and with one more they grow.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Protocol
 
-from cascadia.domain.gear import Ladder, Shift
+from cascadia.domain.gear import Ladder, Shift, rooms
 from cascadia.router.live.fleet_load import TELL_S, FleetLoad
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
@@ -41,11 +41,10 @@ class Gears:
         self._load = load
         self._metrics = metrics
         asked = {name for gear in settings.gears for name in gear.stages}
-        fullest = max((told.load or 1.0 for told in settings.stages if told.name in asked), default=1.0)
+        pairs = [pair for pair in zip(stages, settings.stages, strict=True) if pair[1].name in asked]
         self._stages = [
-            (stage, planned(told), fullest / (told.load or fullest))
-            for stage, told in zip(stages, settings.stages, strict=True)
-            if told.name in asked
+            (stage, listed(told), room / (told.planned_share or listed(told)))
+            for (stage, told), room in zip(pairs, rooms([told.load for _, told in pairs]), strict=True)
         ]
         borders = (gear.max_in_flight for gear in settings.gears)
         self._shift = Shift(Ladder(tuple(border for border in borders if border is not None)))
@@ -85,8 +84,8 @@ class Gears:
 
     def look(self) -> None:
         """Counts the replicas that serve."""
-        share = present if monotonic() < self._known_s else serving
-        carried = min(room * share(stage, all_) for stage, all_, room in self._stages)
+        weight = present if monotonic() < self._known_s else serving
+        carried = min(room * weight(stage, all_) for stage, all_, room in self._stages)
         self.capacity = max(LEAST_CAPACITY, carried)
 
     def inherit(self, old: "Gears") -> None:
@@ -100,20 +99,20 @@ class Gears:
 
 
 def serving(stage: Stage, all_: float) -> float:
-    """Share of the planned weight `all_` that serves."""
-    return sum(r.weight for r in stage.replicas if serves(r)) / all_
+    """Weight that serves, whatever `all_` is."""
+    return sum(r.weight for r in stage.replicas if serves(r))
 
 
 def present(stage: Stage, all_: float) -> float:
-    """Share of the planned weight `all_` that is not known to be lost or leaving."""
+    """Weight, of `all_`, that is not known to be lost or leaving."""
     lost = (
         r.weight for r in stage.replicas if not (serves(r) or (r.state == "starting" and r.breaker.closed))
     )
-    return 1.0 - sum(lost) / all_
+    return all_ - sum(lost)
 
 
-def planned(stage: StageSettings) -> float:
-    """Weight of all replicas that a stage is to have."""
+def listed(stage: StageSettings) -> float:
+    """Weight of all replicas that a stage is to have by its router's file."""
     return sum(replica.share * replica.planned for replica in stage.replicas)
 
 

@@ -160,6 +160,11 @@ class _Stage(_Section):
     load: Positive | None = Field(
         None, description="Planned share of what all its replicas sustain; gears count what is lost by it."
     )
+    planned_share: Positive | None = Field(
+        None,
+        description="Sum of the shares of the replicas that gears were planned for: borders grow with more. Default: "
+        "of those listed.",
+    )
     exits: list[_Exit] = Field(
         default_factory=list, max_length=4, description="Where a thinking model may answer early, in order."
     )
@@ -552,6 +557,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets, unit: CostUn
         cost=stage.cost,
         price=_price(f"{where}: stages[{index}]", stage, unit),
         load=stage.load,
+        planned_share=stage.planned_share,
         hedge=HedgeSettings(stage.hedge.quantile, stage.hedge.ratio) if stage.hedge else None,
         passes_priority=stage.passes_priority,
         skip_below=stage.skip_below,

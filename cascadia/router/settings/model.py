@@ -83,6 +83,8 @@ class StageSettings:
     """Dollars of a million tokens read and of a million written, for what keys spend; None: not known."""
     load: float | None = None
     """Planned share of what all its replicas sustain: with gears, the more of it the sooner a lost replica counts."""
+    planned_share: float | None = None
+    """Sum of the shares of the replicas that gears were planned for; None: of those that it has."""
     hedge: HedgeSettings | None = None
     passes_priority: bool = False
     """Whether its engines are told the requests' priority, which they refuse unless started with such a scheduler."""
