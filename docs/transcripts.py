@@ -2,7 +2,8 @@
 
 A page's blocks that begin with "```console run" are one session, in an empty folder: a line `$ command` is run by bash
 (`\\` at its end goes on in the next), the lines up to the next one are what it prints, standard error included. A
-command that ends in `# fails` may fail. `make demo-plan` stands for what the Makefile runs. Files of a page's blocks
+command that ends in `# fails` may fail. A block that begins with "```console run needs=helm" is left as it is where
+there is no such program. `make demo-plan` stands for what the Makefile runs. Files of a page's blocks
 that begin with "```yaml file=NAME" are there from the start, and so are the examples, under docs/examples.
 
 `python docs/transcripts.py` writes the pages; with `--check` it fails where one is stale.
@@ -29,7 +30,7 @@ PAGES = (
     "docs/benchmarks/paper.md",
     "docs/examples/README.md",
 )
-SESSION = re.compile(r"(?<=^```console run\n).*?(?=^```$)", re.DOTALL | re.MULTILINE)
+SESSION = re.compile(r"(^```console run(?: needs=(\w+))?\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INSTEAD = {"make demo-plan": "cascadia demo --plan-only"}
 
@@ -42,7 +43,15 @@ def replayed(page: str) -> str:
         shutil.copytree(ROOT / "docs" / "examples", folder / "docs" / "examples")
         for name, text in FILE.findall(page):
             (folder / name).write_text(text, encoding="utf-8")
-        return SESSION.sub(lambda match: "".join(session(match.group(), folder)), page)
+        return SESSION.sub(lambda match: told(match, folder), page)
+
+
+def told(match: re.Match[str], folder: Path) -> str:
+    """A block with its first line; as it is where the program that it needs is not there."""
+    head, program, block = match.groups()
+    if program is not None and shutil.which(program) is None:
+        return match.group()
+    return head + "".join(session(block, folder))
 
 
 def session(block: str, folder: Path) -> Iterator[str]:

@@ -59,7 +59,7 @@ def application(plans: Plans, spec: Path, *, hosts: Collection[str], files: Coll
     async def listed() -> Response:
         """Plans that were asked for, and how far each is."""
         now_s = plans.clock()
-        lines = [entry.line(now_s) for entry in plans.entries.values()]
+        lines = [entry.line(now_s, plans.better(entry)) for entry in plans.entries.values()]
         about = {"spec": spec.name, "version": __version__, "sliders": plans.sliders}
         return _json({**about, "plans": lines})
 

@@ -10,6 +10,7 @@ from typing import Any, Literal, Protocol
 
 from cascadia.domain.errors import CascadiaError
 from cascadia.whatif.asked import Asked
+from cascadia.whatif.better import beats, meets
 from cascadia.whatif.worker import NotPlanned, Say
 
 MOST = 64
@@ -38,8 +39,8 @@ class Entry:
     error: str = ""
     told: dict[str, Any] = field(default_factory=dict)
 
-    def line(self, now_s: float) -> dict[str, Any]:
-        """The entry without what it told."""
+    def line(self, now_s: float, better: int | None = None) -> dict[str, Any]:
+        """The entry without what it told; `better` is a plan within its bounds that beats it."""
         seconds = (self.ended_s or now_s) - self.begun_s
         return {
             "number": self.number,
@@ -49,6 +50,7 @@ class Entry:
             "seconds": round(seconds, 1),
             "error": self.error,
             "headline": self.told.get("headline", ""),
+            "better": better,
         }
 
 
@@ -67,6 +69,15 @@ class Plans:
     @property
     def at_work(self) -> Entry | None:
         return next((entry for entry in self.entries.values() if entry.state == "planning"), None)
+
+    def better(self, entry: Entry) -> int | None:
+        """The number of a plan that is within `entry`'s bounds and beats it, and that none beats; None without."""
+        found: Entry | None = None
+        for other in self.entries.values() if entry.state == "ready" else ():
+            best = found or entry
+            if other.state == "ready" and meets(other.told, entry.told) and beats(other.told, best.told):
+                found = other
+        return None if found is None else found.number
 
     def ask(self, asked: Asked) -> Entry:
         """The plan for `asked`, under way or made before. Raises `AtWork`."""

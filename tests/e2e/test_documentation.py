@@ -1,5 +1,6 @@
 """What the documentation shows is what happens."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.data import ROOT
+from tests.unit.deploy.helm_binary import binary
 
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
@@ -18,6 +20,7 @@ def test_shown_commands_print_what_is_shown() -> None:
         capture_output=True,
         text=True,
         timeout=900,
+        env={**os.environ, "PATH": f"{binary(4).parent}{os.pathsep}{os.environ['PATH']}"},
     )
     assert done.returncode == 0, f"run docs/transcripts.py to write the pages anew:\n{done.stderr}"
 

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cascadia.domain.plan import Plan
+from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import groups
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.plan import PlanResult
@@ -31,6 +32,8 @@ def told(result: PlanResult, around: Sensitivity, data: ReportData) -> dict[str,
         "within": plan.objective.within,
         "quantile": words.quantile_name(plan),
         "rate_rps": plan.predicted.rate_rps,
+        "bounds": bounds(result.search.problem),
+        "worth": worth(plan),
         "tiles": [tile._asdict() for tile in tiles(data)],
         "facts": [dict(zip(("name", "text", "value", "better"), fact, strict=True)) for fact in facts(plan)],
         "limits": [limit._asdict() for limit in limits(data)],
@@ -38,6 +41,37 @@ def told(result: PlanResult, around: Sensitivity, data: ReportData) -> dict[str,
         "tried_all": len(result.candidates),
         "rates": _rates(plan, around),
         "notes": list(result.notes),
+    }
+
+
+def bounds(problem: Problem) -> dict[str, Any]:
+    """What the plan was to keep, and its rate; None where nothing is asked."""
+    objective, cluster = problem.objective, problem.cluster
+    return {
+        "rate_rps": problem.workload.rate_rps,
+        "quality": objective.quality_min,
+        "latency_s": objective.latency_max_s,
+        "usd_per_hour": cluster.budget_usd_per_hour,
+        "gpus": {pool.name: pool.gpus for pool in cluster.pools},
+    }
+
+
+def worth(plan: Plan) -> dict[str, Any]:
+    """What the plan reaches of its bounds; of `goal` less is better, and `slack` of it is given away for dollars."""
+    predicted, objective = plan.predicted, plan.objective
+    goals = {
+        "latency": predicted.objective_s,
+        "cost": predicted.usd_per_hour,
+        "quality": -predicted.quality.lower,
+        "rate": -predicted.rate_rps,
+    }
+    return {
+        "goal": goals[objective.goal],
+        "slack": objective.within if objective.goal == "latency" else 0.0,
+        "quality": predicted.quality.lower,
+        "latency_s": predicted.objective_s,
+        "usd_per_hour": predicted.usd_per_hour,
+        "gpus": plan.gpus_by_pool(),
     }
 
 

@@ -210,7 +210,8 @@ function listed() {
     const name = make("button", { type: "button", "aria-pressed": String(plan.number === shown) }, `${plan.number}`);
     name.disabled = plan.state !== "ready";
     name.addEventListener("click", () => { choose(plan.number); show(); });
-    const state = plan.state === "ready" ? plan.headline : plan.state === "planning" ? `${plan.step} …` : plan.state === "stopped" ? "stopped" : plan.error;
+    const better = plan.better ? ` Plan ${plan.better} keeps these bounds too, and is better.` : "";
+    const state = plan.state === "ready" ? plan.headline + better : plan.state === "planning" ? `${plan.step} …` : plan.state === "stopped" ? "stopped" : plan.error;
     const files = make("td", { class: "left" });
     if (plan.state === "ready") {
       for (const [file, text] of [["plan.json", "plan"], ["report.html", "report"], ["plan.zip", "all files"]]) {

@@ -23,6 +23,18 @@ ASKED = {"content-type": "application/json"}
 Client = httpx.AsyncClient
 
 
+def compared(asked: Asked) -> dict[str, Any]:
+    """As a search that stopped early on the spec's own bar of 80, and found less cost for a higher one."""
+    bar = asked.quality_min or 80.0
+    usd = {80.0: 50.0, 82.0: 45.0}.get(bar, 60.0)
+    reached = {"quality": bar, "latency_s": 9.0, "usd_per_hour": usd, "gpus": {"h100": 4}}
+    bounds = {"rate_rps": asked.rate_rps or 1.0, "quality": bar, "latency_s": asked.latency_max_s}
+    return {
+        "bounds": {**bounds, "usd_per_hour": asked.budget_usd_per_hour, "gpus": {"h100": 8, **asked.gpus}},
+        "worth": {"goal": usd, "slack": 0.0, **reached},
+    }
+
+
 @dataclass
 class Scripted:
     """Plans at once, once `free` is set; refuses bars above 90."""
@@ -46,7 +58,7 @@ class Scripted:
         (folder / "plan.json").write_text("{}")
         (folder / "report.html").write_text("<p>report</p>")
         (folder / "planning.log").write_text("not for download")
-        return {"headline": f"plan of {asked.quality_min}", "tried": []}
+        return {"headline": f"plan of {asked.quality_min}", "tried": [], **compared(asked)}
 
 
 @asynccontextmanager
@@ -119,6 +131,32 @@ def test_the_same_question_is_planned_once_and_another_waits_its_turn(tmp_path: 
         assert len(planner.made) == 2
 
     run(tmp_path, main, free=False)
+
+
+@pytest.mark.parametrize(
+    ("looser", "better"),
+    [
+        ({}, 2),
+        ({"latency_max_s": 9.5}, 2),
+        ({"gpus": {"h100": 4}}, 2),
+        ({"latency_max_s": 8.5}, None),
+        ({"gpus": {"h100": 3}}, None),
+        ({"budget_usd_per_hour": 44}, None),
+        ({"rate_rps": 2}, None),
+        ({"quality_min": 83}, None),
+    ],
+)
+def test_a_plan_of_stricter_bounds_that_is_better_is_named(
+    tmp_path: Path, looser: dict[str, Any], better: int | None
+) -> None:
+    async def main(client: Client, plans: Plans, planner: Scripted) -> None:
+        for asked in ({}, {"quality_min": 82}, looser):
+            number = (await ask(client, **asked)).json()["number"]
+            await settled(plans)
+        found = {plan["number"]: plan["better"] for plan in (await client.get("/plans")).json()["plans"]}
+        assert (found[1], found[2], found[number]) == (2, None, better)
+
+    run(tmp_path, main)
 
 
 def test_a_plan_under_way_is_stopped_and_can_be_asked_for_again(tmp_path: Path) -> None:

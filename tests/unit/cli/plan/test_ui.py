@@ -8,9 +8,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from cascadia.cli.shared.output import plain
 from cascadia.cli.ui.plan_process import made, main
 from cascadia.files.plan_file import read_plan
 from cascadia.whatif.asked import Asked
+from cascadia.whatif.better import beats, meets
 from tests.unit.cli.commands import run
 from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
@@ -43,6 +45,20 @@ def test_it_tells_the_plan_that_it_wrote(plan_made: Made) -> None:
     assert facts["Rate"] == plan_made.told["rate_rps"] == 0.5
     assert plan_made.told["command"] == "cascadia plan cascade.yaml --rate 0.5 --out plan/"
     assert (plan_made.folder / "report.html").exists()
+
+
+def test_what_it_tells_of_its_bounds_is_kept_by_itself(plan_made: Made) -> None:
+    told = json.loads(json.dumps(plain(plan_made.told)))
+    assert told["bounds"] == {
+        "rate_rps": 0.5,
+        "quality": read_plan(plan_made.folder).objective.quality_min,
+        "latency_s": None,
+        "usd_per_hour": None,
+        "gpus": {"h100-sxm": 32},
+    }
+    assert sum(told["worth"]["gpus"].values()) == read_plan(plan_made.folder).gpus
+    assert meets(told, told)
+    assert not beats(told, told)
 
 
 def test_the_plan_is_first_of_what_was_tried_and_nothing_told_is_beaten(plan_made: Made) -> None:
