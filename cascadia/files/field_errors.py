@@ -9,6 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.names import NAME, NAME_RULE
 
 NAMED, DESCRIBED = "gpu by name", "gpu by figures"
 """Tags of the two ways to say what a pool's GPU is; no key of a spec is called so."""
@@ -93,6 +94,10 @@ def _what_and_instead(finding: ErrorDetails, model: type | None) -> tuple[str, s
     if kind == "value_error":
         what, _, instead = str(context["error"]).partition("; ")
         return what, instead
+    if kind == "string_pattern_mismatch" and context["pattern"] == NAME:
+        return f"is {shown(value)}, which is no name", NAME_RULE
+    if kind == "string_too_long":
+        return f"has more than {context['max_length']} characters", "write fewer"
     message = finding["msg"]
     return message[:1].lower() + message[1:], ""
 

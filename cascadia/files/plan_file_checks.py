@@ -9,6 +9,7 @@ from typing import NamedTuple
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
+from cascadia.domain.names import name_fault
 from cascadia.domain.plan import ASKS_NONE, ExitPlan, JudgePlan, Plan, ReplicaGroup
 
 _ANEW = "plan anew, or undo the edit"
@@ -36,6 +37,8 @@ def _faults(plan: Plan) -> Iterator[Fault]:
         yield Fault("stages", "is empty")
     yield from _twice("stages", names)
     for index, stage in enumerate(plan.stages):
+        yield from _name_faults(f"stages[{index}].name", stage.name)
+        yield from _name_faults(f"stages[{index}].group", stage.group)
         yield from _replica_faults(f"stages[{index}]", stage.replicas, plan.cluster, stage.max_model_len)
         yield from _exit_faults(f"stages[{index}].exits", stage.exits)
     if not any(stage.deployed for stage in plan.stages):
@@ -57,9 +60,17 @@ def _faults(plan: Plan) -> Iterator[Fault]:
         yield Fault("seed", "is negative")
 
 
+def _name_faults(key: str, name: str | None) -> Iterator[Fault]:
+    if name is not None and (fault := name_fault(name)) is not None:
+        what, _, instead = fault.partition("; ")
+        yield Fault(key, what, f"{instead}; plan anew")
+
+
 def _cluster_faults(cluster: Cluster) -> Iterator[Fault]:
     yield from _twice("cluster.pools", [pool.name for pool in cluster.pools])
     for index, pool in enumerate(cluster.pools):
+        if not (pool.name.strip() and pool.name.isprintable()):
+            yield Fault(f"cluster.pools[{index}].name", f"{pool.name!r} is no name")
         if not (1 <= pool.nodes <= 10**6 and 1 <= pool.gpus_per_node <= 10**4):
             yield Fault(f"cluster.pools[{index}]", "nodes and gpus_per_node must be at least 1 and plausible")
         if pool.own_gpu is not None and pool.own_gpu.name != pool.gpu:

@@ -11,14 +11,14 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
 from cascadia.render.engine_args import Drafts, Launch
 from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
-from cascadia.render.names import check_name, labels
+from cascadia.render.names import CHARTS_OWN, labels
 from cascadia.render.placement import Demand, Replica, place
 from cascadia_sim.hardware.gpu import Gpu
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
 
 JUDGE = "judge"
 
-RESERVED = ("router", "controller", "cache", "default", "dashboards", JUDGE)
+RESERVED = (*CHARTS_OWN, JUDGE)
 """Names that other objects of a deployment have; the judge's own is its engines'."""
 
 _LONGEST_STEM = 43
@@ -157,7 +157,6 @@ def _wanted(plan: Plan) -> Iterator[_Wanted]:
     names = [stage.name for stage in plan.stages]
     longest_s = {stage.name: stage.latency.p99_s for stage in plan.predicted.stages}
     for i, stage in enumerate(plan.stages):
-        check_name(f"plan: stages[{i}].name", stage.name)
         if stage.name in names[:i]:
             raise BadInput(
                 f"plan: stages[{i}].name", f"{stage.name!r} is used twice", "rename one of the two"
@@ -185,7 +184,6 @@ def _drain_s(p99_s: float) -> int:
 def _pool(cluster: Cluster, name: str) -> Pool:
     for pool in cluster.pools:
         if pool.name == name:
-            check_name("cluster: pools", name)
             return pool
     known = ", ".join(pool.name for pool in cluster.pools)
     raise BadInput(f"plan: pool {name}", "the cluster has no such pool", f"it has {known}; plan again for it")

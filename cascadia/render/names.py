@@ -5,18 +5,11 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-from cascadia.domain.errors import BadInput
+CHARTS_OWN = ("router", "controller", "controller-state", "cache", "default", "dashboards", "engines", "test")
+"""Names of the chart's own objects; `judge` too, where the judge is no engine."""
 
 LONGEST_LABEL = 52
 """Short enough for what controllers append to a workload's name to stay within DNS's 63 characters."""
-
-
-def check_name(where: str, name: str) -> None:
-    """A name travels in an engine's argument list and in JSON: raises `BadInput` where it cannot."""
-    if not name.strip():
-        raise BadInput(where, "the name is empty", "give it a name such as `small`")
-    if any(unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") for c in name):
-        raise BadInput(where, f"the name {name!r} has control characters", "use printable characters only")
 
 
 def labels(names: Iterable[str], limit: int = LONGEST_LABEL) -> tuple[str, ...]:

@@ -8,7 +8,6 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ExitPromise, Plan, ReplicaGroup, StagePlan
 from cascadia.render.engine_groups import SHORTEST_DRAIN_S
 from cascadia.render.gpu_nodes import gpu_node
-from cascadia.render.names import check_name
 from cascadia.render.processes import FIRST_PORT, LOOPBACK
 
 ONNX_RUNTIME = "onnxruntime"
@@ -31,7 +30,6 @@ def worker_groups(plan: Plan) -> dict[str, tuple[tuple[StagePlan, ...], ReplicaG
             raise BadInput(
                 f"plan: stages[{at}]", "is in no group of workers that have all its models", "plan again"
             )
-        check_name(f"plan: stages[{at}].group", stage.group)
         stages, workers = found.get(stage.group, ((), stage.replicas[0]))
         if workers != stage.replicas[0]:
             raise BadInput(f"plan: stages[{at}].replicas", "are others than its group's", "plan again")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 from pydantic import Discriminator, Field, Tag
 
 from cascadia.files.field_errors import DESCRIBED, NAMED
-from cascadia.planner.spec.models import Section, Text
+from cascadia.planner.spec.models import Name, Section, Text
 
 Figure = Annotated[float, Field(gt=0, le=1e7)]
 Units = Annotated[float, Field(ge=0, le=1e7)]
@@ -24,7 +24,7 @@ class TflopsSpec(Section):
 class GpuSpec(Section):
     """A GPU of one's own, by its data sheet. Nobody measured it: a plan that rests on it says so."""
 
-    name: str = Field(min_length=1, max_length=60, description="Any that the catalogue does not have.")
+    name: Name = Field(max_length=60, description="Any that the catalogue does not have.")
     memory_gib: Figure = Field(description="Memory of one GPU, GiB.")
     bandwidth_gb_s: Figure = Field(description="Bandwidth of its memory, GB/s.")
     tflops: TflopsSpec = Field(description="Its dense peaks by precision.")

@@ -7,8 +7,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from cascadia.domain.objective import GEARS, GearRule, bar_meant
 from cascadia.planner.spec.gpu import GpuChoice
 from cascadia.planner.spec.models import (
-    RESERVED_STAGE_NAME,
     JudgeSpec,
+    Name,
     Positive,
     Section,
     StageSpec,
@@ -47,9 +47,7 @@ class PoolSpec(Section):
     usd_per_gpu_hour: Usd | None = Field(
         None, description="Price; the catalogue's where absent, needed for a GPU of your own."
     )
-    name: str | None = Field(
-        None, min_length=1, max_length=100, description="Unique; the GPU's name where absent."
-    )
+    name: Name | None = Field(None, description="Unique; the GPU's name where absent.")
     spot: SpotSpec | None = Field(
         None,
         description="Spot price, taken where a GPU costs less by it for the time that it is there; else on demand.",
@@ -252,8 +250,6 @@ class Spec(Section):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise ValueError(f"two stages are called {twice!r}; give each its own name")
-        if RESERVED_STAGE_NAME in names:
-            raise ValueError(f"{RESERVED_STAGE_NAME!r} is the name of the cascade itself; rename the stage")
         return stages
 
     @field_validator("cluster")

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from cascadia.domain.names import LONGEST_NAME, NAME, ROUTERS_OWN
 from cascadia.domain.problem import Engine
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM
 
@@ -11,15 +12,23 @@ Positive = Annotated[int, Field(ge=1, le=2**31)]
 Seconds = Annotated[float, Field(ge=0, le=86_400)]
 Usd = Annotated[float, Field(ge=0, le=1e6)]
 Text = Annotated[str, Field(min_length=1, max_length=500)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME)]
+
+
+def _of_the_users(name: str) -> str:
+    if name in ROUTERS_OWN:
+        raise ValueError(f"{name!r} is a name of the router's own; rename it")
+    return name
+
+
+StageName = Annotated[Name, AfterValidator(_of_the_users)]
+"""Of a stage or a group: what `model` names in the OpenAI API."""
 Quantization = Literal[
     "fp8", "awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts",
     "f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_1", "q4_0",
 ]  # fmt: skip
 GGUF = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_1", "q4_0")
 """What llama.cpp reads, and nobody else."""
-
-# What `model` names in the OpenAI API; a stage of that name could not be reached.
-RESERVED_STAGE_NAME = "cascadia"
 
 
 class Section(BaseModel):
@@ -252,7 +261,7 @@ class StageSpec(EngineOptions):
         "generate",
         description="What it does. Stages that all `classify` or `rerank` are another spec: `cascadia schema policy`.",
     )
-    name: str = Field(min_length=1, max_length=100, description="Unique; clients may ask for it by name.")
+    name: StageName = Field(description="What clients ask for; letters, digits, `._/-`.")
     model: Text = Field(
         description=(
             "Hugging Face id of the bundled catalogue, or a path to a `config.json`; of an external stage, what its "

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field, field_validator, model_validator
 
 from cascadia.planner.spec.model import Many
-from cascadia.planner.spec.models import ExitPromiseSpec, Section, Text, Usd, share
+from cascadia.planner.spec.models import ExitPromiseSpec, Name, Section, StageName, Text, Usd, share
 
 NO_CASCADE_OF_EMBEDDINGS = (
     "embeddings of two models cannot be compared, so they do not cascade; write task: classify or rerank, and serve an "
@@ -14,7 +14,7 @@ NO_CASCADE_OF_EMBEDDINGS = (
 
 
 class OnePassStage(Section):
-    name: Text = Field(description="Unique; what the latency table and requests call it.")
+    name: StageName = Field(description="Unique; what the latency table and requests call it.")
     model: Text | None = Field(
         None,
         description="Folder that `cascadia engine make` wrote, of which `cascadia up` starts engines. Default: none, "
@@ -24,7 +24,7 @@ class OnePassStage(Section):
     engine: Literal["onnxruntime", "vllm", "sglang"] = Field(
         "onnxruntime", description="Serving engine; only `onnxruntime` has several models in one process."
     )
-    group: Text | None = Field(None, description="Models of one group run on the same workers.")
+    group: StageName | None = Field(None, description="Models of one group run on the same workers.")
     accuracy: float | None = Field(
         None,
         ge=0,
@@ -44,7 +44,7 @@ class OnePassStage(Section):
 
 
 class WorkerSpec(Section):
-    kind: Text = Field("worker", description="What the latency table calls it.")
+    kind: Name = Field("worker", description="What the latency table calls it.")
     gpu: Text = Field(
         "cpu", description="What a worker is: `cpu`, a core, or a GPU's name in the bundled catalogue."
     )

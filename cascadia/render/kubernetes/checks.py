@@ -16,11 +16,9 @@ from cascadia.render.kubernetes.chart_values import Values
 from cascadia.render.kubernetes.engines.units import Unit, engines_of, slots, units
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router_config import routers
+from cascadia.render.names import CHARTS_OWN
 
 _NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_RESERVED = ("router", "controller", "controller-state", "cache", "default", "dashboards", "engines", "test")
-"""Names of the chart's own objects; `judge` too, where the judge is no engine."""
-
 _FACTORS = {"": 1.0, "m": 0.001} | {
     suffix: float(base**power)
     for base, suffixes in (
@@ -71,7 +69,7 @@ def _refusal(where: str, what: str, instead: str) -> BadInput:
 
 def _names(values: Values) -> Iterator[BadInput]:
     """No two objects have one name."""
-    taken = dict.fromkeys(_RESERVED, "the chart")
+    taken = dict.fromkeys(CHARTS_OWN, "the chart")
     if not values["judge"]["groups"]:
         taken["judge"] = "the chart"
     served: set[str] = set()

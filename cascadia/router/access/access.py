@@ -93,10 +93,15 @@ class Reservation:
         return self._account.key.max_gear
 
     def passed(self, part: bytes) -> None:
-        """A part of a live stream went to the client."""
+        """A part of a live stream, of whole events, went to the client."""
         if self.stream is None:
             self.stream = StreamUsage()
         self.stream.add(part)
+
+    @property
+    def written(self) -> int:
+        """Tokens out of a live stream, by estimate."""
+        return 0 if self.stream is None else self.stream.written
 
     def charge(self, stage: str, usd: float) -> None:
         """Charges what its engines' tokens at `stage` cost to the key."""

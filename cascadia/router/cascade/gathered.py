@@ -1,9 +1,10 @@
 """What engines say of a request's inputs, for whoever waits for all of them."""
 
 import asyncio
+from time import monotonic
 
 from cascadia.router.openai.errors import StageFailed
-from cascadia.router.replicas.batch_queue import Member, Said
+from cascadia.router.replicas.batch_queue import Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.results import Reply
 
@@ -16,13 +17,13 @@ class Gathered:
         self.lane = lane
         self._end: asyncio.Future[Reply[None] | None] = asyncio.get_running_loop().create_future()
         self._said: list[Said | None] = []
+        self._left = 0
 
-    async def all_said(
-        self, items: list[bytes], due_s: float, deadline_s: float
-    ) -> "list[Said] | Reply[None]":
+    async def all_said(self, items: list[bytes], deadline_s: float) -> "list[Said] | Reply[None]":
         """An engine's refusal of one is that of all. Raises `StageFailed`; cancelled, it leaves all batches."""
         self._said = [None] * len(items)
-        members = [Member(raw, self, slot, due_s, deadline_s) for slot, raw in enumerate(items)]
+        self._left = len(items)
+        members = self.lane.members(items, self, monotonic(), deadline_s)
         self.batcher.add(self.lane, members)
         try:
             refused = await self._end
@@ -34,7 +35,8 @@ class Gathered:
 
     def answered(self, slot: int, said: Said) -> None:
         self._said[slot] = said
-        if not self._end.done() and None not in self._said:
+        self._left -= 1
+        if not self._left and not self._end.done():
             self._end.set_result(None)
 
     def refused(self, slot: int, reply: "Reply[None]") -> None:  # noqa: ARG002 (all fails as one)

@@ -259,8 +259,7 @@ class OnePassCascade:
     ) -> "list[Said] | Reply[None]":
         """Verdicts of engines on `items`, in batches of the stage's lane."""
         batcher, lane = self.lanes[stage.name]
-        due_s = min(ask.deadline_s, monotonic() + lane.policies.slo_s)
-        said = await Gathered(batcher, lane).all_said(items, due_s, ask.deadline_s)
+        said = await Gathered(batcher, lane).all_said(items, ask.deadline_s)
         if not isinstance(said, Reply):
             step.replica, step.tries, step.answered_at_s = said[-1].replica, 1, monotonic()
         return said

@@ -10,8 +10,7 @@ from time import monotonic
 from cascadia.router.cascade.records import Record
 from cascadia.router.handlers.fast_path import Serves
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
-from cascadia.router.openai.answers import Usage
-from cascadia.router.openai.errors import StageFailed
+from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.replicas.batch_queue import Member, Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.results import Reply
@@ -61,16 +60,16 @@ class Batched:
             self._end()
 
     def begin(self, items: Sequence[bytes], deadline_s: float, *, given: bool) -> None:
-        """`given`: whether the request brought `deadline_s` itself, or it is the router's. Raises `Overloaded`."""
-        due_s = deadline_s if given else min(deadline_s, self.exchange.started_s + self.lane.policies.slo_s)
+        """`given`: whether the request brought `deadline_s` itself, or it is the router's. Raises `Overloaded`,
+        and `ApiError` for more inputs than ever wait."""
         self.said = [None] * len(items)
         self._left = len(items)
-        self._members = [Member(raw, self, slot, due_s, deadline_s) for slot, raw in enumerate(items)]
+        self._members = self.lane.members(items, self, self.exchange.started_s, deadline_s, given=given)
         self.record.steps.append(self.step)
         self.exchange.on_leaving = self.left
         try:
             self.batcher.add(self.lane, self._members)
-        except StageFailed:
+        except (StageFailed, ApiError):
             self.exchange.on_leaving = None
             raise
 
@@ -114,26 +113,41 @@ class Batched:
             return False
         self._ended = True
         # Those that were answered before the rest was given up have cost what they took.
-        if said := [one for one in self.said if one is not None]:
-            self.step.stage = said[-1].stage
-            self.step.used(sum(one.tokens for one in said), 0)
+        self._took()
         for member in self._members:
             if self.said[member.slot] is None:
                 self.batcher.leave(member)
         return True
 
+    def _took(self) -> None:
+        """Notes a step for each stage that answered some of the inputs, the last one's last: each has its price."""
+        by_stage: dict[str, int] = {}
+        for one in self.said:
+            if one is not None:
+                by_stage[one.stage] = by_stage.pop(one.stage, 0) + one.tokens
+        if not by_stage:
+            return
+        *others, last = by_stage
+        for name in others:
+            step = Step(name, self.step.started_at_s)
+            step.used(by_stage[name], 0)
+            self.record.steps.insert(-1, step)
+        self.step.stage = last
+        self.step.used(by_stage[last], 0)
+        if self.exchange.reservation is not None:
+            self.exchange.reservation.spent = sum(by_stage.values())
+
     def _answer(self) -> None:
         said = [one for one in self.said if one is not None]
         tokens = sum(one.tokens for one in said)
+        self._took()
         exchange, step, stage = self.exchange, self.step, self.batcher.stages[said[-1].stage]
-        if exchange.reservation is not None:
-            exchange.reservation.spent = tokens
-        self.record.entry["stage"] = step.stage = stage.name
+        self.record.entry["stage"] = stage.name
         step.replica = said[-1].replica
         step.tries = 1
-        step.used(*Usage(tokens, 0))
-        step.ended("accepted")
-        stage.metrics.requests.value += 1.0
+        for each in self.record.steps:
+            each.ended("accepted")
+            self.batcher.stages[each.stage].metrics.requests.value += 1.0
         stage.metrics.seconds.observe(monotonic() - exchange.started_s)
         parts = [one.raw for one in said]
         body = self.batcher.wire.answer(exchange.request_id, stage.settings.model, parts, tokens)

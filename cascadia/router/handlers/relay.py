@@ -35,7 +35,7 @@ async def relay(
     the last whole event.
 
     `step` is told when that was, and how many tokens came: the engine's own count where `noting` sees it or the stream
-    ends with it, else the events that hold anything.
+    ends with it, else an estimate by its events and texts.
     """
     parts = 0
     # A response ends with an event of its own, which holds all of it, or with one that says what failed.
@@ -47,9 +47,9 @@ async def relay(
         # A part may end within an event: half of one is held back, so that an error event after it can be read.
         events = WholeEvents()
         while data:
-            if reserved is not None:
-                reserved.passed(data)
             whole = events.part(data)
+            if reserved is not None:
+                reserved.passed(whole)
             # Rewriting a large part in one go would keep all other requests waiting.
             if noting is None or len(whole) <= SMALL_BYTES:
                 out = noting.part(whole) if noting else whole
@@ -76,7 +76,7 @@ async def relay(
         # From here on the connection may serve another request, whatever becomes of this client.
         ok = True
         rest = noting.part(events.held) + noting.rest() if noting else events.held
-        _told(step, stage, bytes(tail), parts)
+        _told(step, stage, bytes(tail), parts, exchange)
         exchange.last_part(rest)
     except (UpstreamError, OverflowError) as error:
         why = error if isinstance(error, UpstreamError) else UpstreamError("too-large")
@@ -87,19 +87,24 @@ async def relay(
     finally:
         if step.answered_at_s is None and not step.counted:
             # Whoever cuts the stream before its usage comes has had what was written.
-            step.output_tokens = parts
+            _estimate(step, parts, exchange)
         live.close(ok)
 
 
-def _told(step: Step, stage: Stage, tail: bytes, parts: int) -> None:
+def _estimate(step: Step, parts: int, exchange: Exchange) -> None:
+    """Notes the tokens of a stream that does not say: `parts` events, or by the length of a key's texts."""
+    step.output_tokens = max(parts, 0 if exchange.reservation is None else exchange.reservation.written)
+
+
+def _told(step: Step, stage: Stage, tail: bytes, parts: int, exchange: Exchange) -> None:
     step.answered_at_s = monotonic()
     if not step.counted:
         # A client that asked for usage got it in the last event before the end.
         usage = usage_at_end(tail)
         if usage is None:
-            step.output_tokens = parts
-            stage.admission.length.seen(parts)
-            stage.learn(step, parts)
+            _estimate(step, parts, exchange)
+            stage.admission.length.seen(step.output_tokens)
+            stage.learn(step, step.output_tokens)
         else:
             step.used(*usage)
             stage.counted(usage, step)

@@ -47,8 +47,12 @@ class Admitted(Protocol):
     def max_gear(self) -> int | None:
         """The lightest gear that the request may get; None: any."""
 
+    @property
+    def written(self) -> int:
+        """Tokens out of a live stream, by estimate."""
+
     def passed(self, part: bytes) -> None:
-        """A part of a live stream went to the client."""
+        """A part of a live stream, of whole events, went to the client."""
 
     def charge(self, stage: str, usd: float) -> None:
         """Charges what its engines' tokens at `stage` cost."""

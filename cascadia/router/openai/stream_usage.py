@@ -1,29 +1,42 @@
-"""Tokens that a stream that is passed on took: as its usage says, or one per event where it says nothing."""
+"""Tokens that a stream that is passed on took: as its usage says, or by its events and texts where it says nothing."""
 
 import re
+
+from cascadia.router.openai.bounded import SMALL_BYTES
 
 _TAIL_BYTES = 4096
 # An answer's own text cannot look like this: there a quotation mark has a backslash in front.
 _INPUT = re.compile(rb'"(?:prompt|input)_tokens"\s*:\s*(\d{1,12})')
+_TEXT = re.compile(
+    rb'"(?:content|text|delta|reasoning|reasoning_content|arguments)"\s*:\s*"([^"\\]*(?:\\.[^"\\]*)*)"'
+)
+_BYTES_A_TOKEN = 4
 _OUTPUT = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d{1,12})')
 
 
 class StreamUsage:
-    __slots__ = ("_events", "_tail")
+    __slots__ = ("_events", "_tail", "_text_bytes")
 
     def __init__(self) -> None:
-        self._events = 0
+        self._events = self._text_bytes = 0
         self._tail = bytearray()
 
     def add(self, part: bytes) -> None:
+        """`part` is of whole events, of which one may carry many tokens."""
+        self._text_bytes += sum(map(len, _TEXT.findall(part, 0, SMALL_BYTES)))
         self._events += part.count(b"data:")
         self._tail += part
         if len(self._tail) > 2 * _TAIL_BYTES:
             del self._tail[:-_TAIL_BYTES]
+
+    @property
+    def written(self) -> int:
+        """Tokens out, by estimate."""
+        return max(self._events, self._text_bytes // _BYTES_A_TOKEN)
 
     def tokens(self, prompt_tokens: int) -> int:
         """Tokens in and out together; `prompt_tokens` is an estimate for a stream that does not say."""
         taken, written = _INPUT.findall(self._tail), _OUTPUT.findall(self._tail)
         if taken and written:
             return int(taken[-1]) + int(written[-1])
-        return prompt_tokens + self._events
+        return prompt_tokens + self.written

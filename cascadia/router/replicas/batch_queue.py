@@ -32,6 +32,13 @@ class Asks(Protocol):
     def failed(self, slot: int, error: StageFailed) -> None: ...
 
 
+class Sent(Protocol):
+    """A batch with a worker."""
+
+    def left(self) -> None:
+        """Tells that one of its members was given up."""
+
+
 class Member(Struct, eq=False):
     """One input. `due_s` is when it should be answered, and `deadline_s` when nobody waits any more; both in the event
     loop's time. `slot` is its place among those of its request."""
@@ -47,6 +54,8 @@ class Member(Struct, eq=False):
     left: bool = False
     queue: "Queue | None" = None
     """Where it waits."""
+    batch: "Sent | None" = None
+    """In which it is with a worker."""
 
 
 class Queue:

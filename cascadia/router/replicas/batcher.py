@@ -15,9 +15,9 @@ from time import monotonic
 from cascadia.domain.policy import Decision, Policies
 from cascadia.policy.load import RateWindow
 from cascadia.router.openai.batches import WIRES
-from cascadia.router.openai.errors import Overloaded, StageFailed
+from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
 from cascadia.router.openai.one_pass import shares
-from cascadia.router.replicas.batch_queue import Member, Queue, Said
+from cascadia.router.replicas.batch_queue import Asks, Member, Queue, Said
 from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import Reply, refuse
 from cascadia.router.replicas.stage import Stage
@@ -35,14 +35,34 @@ _ANOTHER = frozenset({"connect", "busy", "unhealthy"})
 class Lane:
     """`policies` decide about what waits here. `extra` is on top of the engine's path."""
 
-    __slots__ = ("in_flight", "name", "policies", "queue", "rate")
+    __slots__ = ("in_flight", "most", "name", "policies", "queue", "rate")
 
     def __init__(self, policies: Policies, workers: int) -> None:
         self.name = policies.group
+        self.most = max(max(row.batch) for level in policies.levels for row in level.rows)
+        """Members of its largest batch."""
         self.policies = policies
         self.queue = Queue(workers if policies.queue == "worker" else 0)
         self.rate = RateWindow()
         self.in_flight = 0
+
+    def members(
+        self, items: Sequence[bytes], asks: Asks, came_s: float, deadline_s: float, *, given: bool = False
+    ) -> list[Member]:
+        """A request's inputs as members. `given`: the request brought its deadline; else they are due within the
+        group's time, those of a second batch within twice of it, and so on, so that a long list keeps nobody waiting.
+        """
+        slo_s, most = self.policies.slo_s, self.most
+        return [
+            Member(
+                raw,
+                asks,
+                slot,
+                deadline_s if given else min(deadline_s, came_s + slo_s * (1 + slot // most)),
+                deadline_s,
+            )
+            for slot, raw in enumerate(items)
+        ]
 
     def load(self, now_s: float) -> float:
         if self.policies.index == "rate":
@@ -62,10 +82,19 @@ class Lane:
 
 
 class _Batch:
-    __slots__ = ("lane", "members", "model")
+    __slots__ = ("lane", "members", "model", "task", "wanted")
 
     def __init__(self, lane: Lane, model: str, members: list[Member]) -> None:
         self.lane, self.model, self.members = lane, model, members
+        self.wanted = 0
+        """Members that somebody waits for, while it is with a worker."""
+        self.task: asyncio.Task[None] | None = None
+
+    def left(self) -> None:
+        """One that all have left is broken off."""
+        self.wanted -= 1
+        if not self.wanted and self.task is not None:
+            self.task.cancel()
 
 
 class Batcher:
@@ -90,7 +119,14 @@ class Batcher:
         return sum(lane.queue.count for lane in self.lanes.values())
 
     def add(self, lane: Lane, members: Sequence[Member]) -> None:
-        """Queues `members`, and sends what can go. Raises `Overloaded` where there is no place for them."""
+        """Queues `members`, and sends what can go. Raises `Overloaded` where there is no place for them now, and
+        `ApiError` where there never is."""
+        if len(members) > self.limits.max_queue:
+            most = self.limits.max_queue
+            message = (
+                f"The request has {len(members)} inputs, and at most {most} wait here; send it in parts."
+            )
+            raise ApiError(413, "too_many_inputs", message, param="input")
         if self.waiting + len(members) > self.limits.max_queue:
             raise Overloaded(lane.name, 1)
         now_s = monotonic()
@@ -106,9 +142,9 @@ class Batcher:
         member.left = True
         if member.queue is not None:
             member.queue.leave(member)
-        for task, batch in self._running.items():
-            if member in batch.members and all(each.left for each in batch.members):
-                task.cancel()
+        if member.batch is not None:
+            batch, member.batch = member.batch, None
+            batch.left()
 
     def _dispatch(self) -> None:
         """Gives each free worker a batch, where there is one for it."""
@@ -217,10 +253,15 @@ class Batcher:
         batch.lane.in_flight += len(batch.members)
         task = asyncio.get_running_loop().create_task(self._serve(worker, batch))
         self._running[task] = batch
+        batch.task, batch.wanted = task, len(batch.members)
+        for member in batch.members:
+            member.batch = batch
         task.add_done_callback(lambda task: self._ended(task, worker))
 
     def _ended(self, task: "asyncio.Task[None]", worker: int) -> None:
         batch = self._running.pop(task)
+        for member in batch.members:
+            member.batch = None
         batch.lane.in_flight -= len(batch.members)
         self._free[worker] = None
         if not task.cancelled() and (error := task.exception()) is not None:

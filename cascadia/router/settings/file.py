@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.names import CASCADE, FORESIGHT, JUDGE, LONGEST_NAME, NAME
 from cascadia.domain.plan import ASKS_NONE, ExitPromise
 from cascadia.files.field_errors import bad_input
 from cascadia.files.strict_yaml import parse_yaml
@@ -43,18 +44,12 @@ from cascadia.router.settings.secret_values import Secrets
 from cascadia.router.settings.telemetry import SamplesSection, ShadowSection, TracingSection
 
 MAX_BYTES = 1_000_000
-CASCADE = "cascadia"
-JUDGE = "judge"
 EXIT_STATES = "exits-state"
-FORESIGHT = "foresight"
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
-"""What may stand in a header and in a metric's label."""
-
 _ORIGIN = r"^(\*|https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:]+\](:[0-9]{1,5})?|null)$"
 _CORS = CorsSettings(("*",))
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Name = Annotated[str, Field(min_length=1, max_length=100, pattern=_NAME)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME)]
 
 
 class _Section(BaseModel):

@@ -8,11 +8,12 @@ from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
+from cascadia.domain.names import FORESIGHT, JUDGE
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup, StagePlan
 from cascadia.domain.planned import planned_document
 from cascadia.domain.prices import USD_PER_MILLION, token_costs, token_prices
 from cascadia.planner.problem.models import find_architecture
-from cascadia.router.settings.file import FORESIGHT, JUDGE, check_settings, check_url, foresight_at
+from cascadia.router.settings.file import check_settings, check_url, foresight_at
 from cascadia.router.settings.gears import gears_of
 from cascadia.router.settings.groups import GroupSection, minimum_queue
 from cascadia.router.settings.judge import check_prompt

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.names import LONGEST_NAME, NAME
 from cascadia.domain.policy import Policies, Policy, PolicyRow
 from cascadia.files.policies_file import policies_of, read_policies
 from cascadia.router.settings.model import GroupSettings, RouterSettings, StageSettings
@@ -26,7 +27,7 @@ class MinQueueSection(BaseModel):
 class GroupSection(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
-    name: str = Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$")
+    name: str = Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME)
     policies: Path | dict[str, Any] | None = Field(
         None, description="Which model takes a waiting batch: a file of policies.json, or its content."
     )

@@ -109,10 +109,16 @@ MATRIX: dict[str, Case] = {
         values_of(plan([stage("a"), stage("b", ONE), stage("c", ONE)], POOLS, CERTAINTY))
     ),
     "names that are ours": Case(
-        values_of(plan([stage(n, ONE) for n in ("router", "judge", "default", "cache")], POOLS, CERTAINTY))
+        values_of(
+            plan(
+                [stage(n, ONE) for n in ("router", "engines", "default", "controller-state")],
+                POOLS,
+                CERTAINTY,
+            )
+        )
     ),
     "names that YAML takes for values": Case(
-        values_of(plan([stage(n, ONE) for n in ("on", "1e3", "a$(HOME)$$b", "größe")], POOLS, CERTAINTY))
+        values_of(plan([stage(n, ONE) for n in ("on", "1e3", "0x1f", "null")], POOLS, CERTAINTY))
     ),
     "a model by path": Case(values_of(plan([stage("s", ONE, model="../models/mine/config.json")], POOLS))),
     "amd": Case(values_of(plan([stage("s", ReplicaGroup("mi", 8, 1, 1, 1.0))], MI))),

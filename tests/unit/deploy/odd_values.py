@@ -212,6 +212,8 @@ def _wrong() -> Iterator[tuple[str, Case]]:
     yield "no such key of a stage", _under(THREE, "engines.perStage", {"small": {"cache": {}}})
     yield "a stage's memory", _under(THREE, "engines.perStage", {"small": {"memoryLimitGiPerGpu": 1}})
     yield "two stages of one name", Case({**THREE, "stages": [THREE["stages"][0], THREE["stages"][0]]})
+    for served in ("a b", "größe", "-a", "$(HOME)", "judge", "foresight", "cascadia", "", "a" * 101):
+        yield f"a stage served as {served[:20]!r}", Case(_stage(servedModelName=served))
     yield "two stages served alike", Case(_stage(servedModelName=THREE["stages"][1]["servedModelName"]))
     yield "a stage called router", Case(_stage(name="router"))
     yield "a stage called cache", Case(_stage(name="cache"))

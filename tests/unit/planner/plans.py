@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.gear import Gear
+from cascadia.domain.names import NAME
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import (
     FORMAT_VERSION,
@@ -57,7 +58,7 @@ def a_plan() -> Plan:
 
 
 _FINITE = st.floats(allow_nan=False, allow_infinity=False)
-_NAMES = st.text(min_size=1, max_size=12)
+_NAMES = st.from_regex(NAME, fullmatch=True).map(lambda name: f"{name[:12]}-")
 
 
 @st.composite

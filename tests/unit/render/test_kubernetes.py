@@ -201,9 +201,11 @@ def test_a_model_given_by_path_is_mounted() -> None:
 
 def test_dollar_signs_stay_what_they_are() -> None:
     """Kubernetes would expand $(HOME) in arguments; $$ is its way to write $."""
-    found = objects(plan([stage("a$(HOME)$$b", ReplicaGroup("h100", 1, 1, 1, 1.0))], POOLS))
+    found = objects(
+        plan([stage("s", ReplicaGroup("h100", 1, 1, 1, 1.0), model="a$(HOME)$$b/config.json")], POOLS)
+    )
     ((_, pod),) = pods(found)
-    assert "--served-model-name=a$$(HOME)$$$$b" in only_container(pod)["args"]
+    assert only_container(pod)["args"][0] == "/models/a$$(HOME)$$$$b"
 
 
 def test_the_largest_pods_are_applied_first() -> None:

@@ -101,7 +101,7 @@ CASES = {
     ),
     "a reserved name": (
         changed("stages.1.name", "cascadia"),
-        "stages: 'cascadia' is the name of the cascade itself; rename the stage",
+        "stages[1].name: 'cascadia' is a name of the router's own; rename it",
     ),
     "a tolerance in words": (
         changed("objective.within", "three"),

@@ -58,11 +58,15 @@ def test_any_value_at_any_place(place: tuple[int | str, ...], value: object) -> 
     assert all(error.where.startswith("x.yaml") and len(str(error)) < 1_000 for error in told)
 
 
-@given(st.integers(0, 2**32 - 1), st.floats(1, 100, exclude_min=True), st.text(min_size=1, max_size=30))
+@given(
+    st.integers(0, 2**32 - 1),
+    st.floats(1, 100, exclude_min=True),
+    st.sampled_from(["on", "0x1f", "null", "1.5", "a/b"]),
+)
 def test_a_spec_survives_writing_and_reading(seed: int, quality_min: float, name: str) -> None:
     document = valid_spec() | {"seed": seed}
     document["objective"]["quality_min"] = quality_min
-    document["stages"][0]["name"] = f"{name} 1"
+    document["stages"][0]["name"] = name
     spec = check_spec(document, "x.yaml")
     again = parse_spec(yaml.safe_dump(spec.model_dump(mode="json", exclude_unset=True)), "x.yaml")
     assert again == spec

@@ -220,11 +220,19 @@ def test_usage_is_read_at_a_streams_end_wherever_it_is_cut(cut: int) -> None:
     assert usage.tokens(5) == 311
 
 
-def test_a_stream_that_says_nothing_is_counted_by_its_events() -> None:
+def test_a_stream_that_says_nothing_is_counted_by_its_events_or_its_texts() -> None:
     usage = StreamUsage()
     for _ in range(10):
         usage.add(b'data: {"choices":[{"delta":{"content":"x \\"prompt_tokens\\": 9"}}]}\n\n')
-    assert usage.tokens(5) == 15
+    assert usage.tokens(5) == 5 + 10 * 22 // 4
+
+
+@pytest.mark.parametrize("key", ["content", "text", "delta", "reasoning_content", "arguments"])
+def test_an_event_of_many_tokens_counts_as_many(key: str) -> None:
+    usage = StreamUsage()
+    for _ in range(10):
+        usage.add(b'data: {"choices":[{"%s":"%s"}]}\n\n' % (key.encode(), b'four \\"s' * 40))
+    assert usage.tokens(5) == 5 + 10 * 40 * 8 // 4
 
 
 def test_a_stream_that_breaks_off_is_charged_for_what_came() -> None:

@@ -16,11 +16,15 @@ from cascadia.router.access.redis_store import RedisStore
 from cascadia.router.access.setup import check_budgets
 from cascadia.router.access.spend import Book, Spending, month_of
 from cascadia.router.access.spend_books import FileBook, RedisBook, added, read_sums
+from cascadia.router.settings.groups import GroupSection
 from cascadia.router.settings.model import AdminSettings, KeySettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, started
+from cascadia.testing.one_pass import classifier
 from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 from tests.unit.router.access.test_keys import NOW, made
 from tests.unit.router.redis_servers import fake_redis, nobody
+from tests.unit.router.replicas.test_batcher import greedy
+from tests.unit.router.replicas.test_batcher import settings as batched
 
 NOVEMBER = 1_795_300_000.0
 """Unix time in November 2026."""
@@ -240,6 +244,31 @@ def test_a_client_that_cuts_before_the_usage_comes_pays_for_what_was_read_and_wr
             assert up.router.access is not None
             assert up.router.access.spending.total_usd(key.id) >= dollars
             assert (await up.chat(model=model, headers=header)).status_code == 429
+
+    run(main)
+
+
+def test_a_list_that_two_models_answer_is_charged_at_both_prices(tmp_path: Path) -> None:
+    """5 tokens an input: 32 go to `quick` at $0.001 a token, the last one alone to `good` at $0.003."""
+
+    async def main() -> None:
+        key, header = made(limits=KeyLimits(usd_per_month=100.0))
+        engine = classifier(lambda _: [0.6, 0.4])
+        async with started(engine):
+            found = batched([engine], greedy(), GroupSection(name="intent"))
+            prices = {"quick": (1000.0, 0.0), "good": (3000.0, 0.0)}
+            found = replace(
+                found,
+                stages=tuple(replace(stage, price=prices[stage.name]) for stage in found.stages),
+                keys=KeySettings(tmp_path / "keys.json"),
+            )
+            async with running(found, keyring=Keyring([key])) as up:
+                body = {"model": "intent", "input": ["x"] * 33}
+                assert (await up.client.post("/v1/classify", json=body, headers=header)).status_code == 200
+                await until(lambda: up.router.metrics.running == 0)
+                assert up.router.access is not None
+                spent = up.router.access.spending.of(key.id)
+        assert spent == pytest.approx({"quick": 32 * 0.005, "good": 0.015})
 
     run(main)
 

@@ -64,6 +64,43 @@ def test_inputs_of_several_kinds_are_refused_before_others_share_a_batch_with_th
     run(main)
 
 
+def test_a_long_list_keeps_nobody_waiting() -> None:
+    async def main() -> None:
+        slow = Slow()
+        async with started(slow.engine), running(settings([slow.engine], greedy(), SECTION)) as router:
+            batcher = router.router.active_plan.batchers["intent"]
+            first = ask(router, "0")
+            await until(lambda: len(slow.batches) == 1)
+            body = {"model": "intent", "input": ["x"] * 1024}
+            long = asyncio.create_task(router.client.post("/v1/classify", json=body))
+            await until(lambda: batcher.waiting == 1024)
+            last = ask(router, "1")
+            await until(lambda: batcher.waiting == 1025)
+            slow.free.set()
+            assert [(await one).status_code for one in (first, long, last)] == [200, 200, 200]
+        assert ["1" in batch for batch in slow.batches].index(True) == 2
+        assert sum(map(len, slow.batches)) == 1026
+
+    run(main)
+
+
+def test_a_list_that_never_fits_is_told_so() -> None:
+    async def main() -> None:
+        engine = classifier(lambda _: [0.6, 0.4])
+        room = {"max_queue": 32}
+        async with started(engine), running(settings([engine], greedy(), SECTION), **room) as router:
+            for model in ("intent", "quick", "cascadia"):
+                body = {"model": model, "input": ["x"] * 33}
+                found = await router.client.post("/v1/classify", json=body)
+                error = found.json()["error"]
+                assert (found.status_code, error["code"], error["param"]) == (413, "too_many_inputs", "input")
+                body["input"] = ["x"] * 32
+                assert (await router.client.post("/v1/classify", json=body)).status_code == 200
+        assert router.router.metrics.running == 0
+
+    run(main)
+
+
 def test_who_leaves_takes_nobodys_place_in_the_queue() -> None:
     """Lists with far deadlines, whose client goes at once, five times what the queue takes."""
 
