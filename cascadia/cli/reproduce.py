@@ -1,5 +1,6 @@
 """`cascadia reproduce`: the paper's evaluation again, on public data."""
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -80,8 +81,13 @@ def _reproduce(
 ) -> None:
     from cascadia.reproduce.item import measure
 
+    def begun(share: float, name: str) -> None:
+        step(share, name)
+        if not sys.stderr.isatty():
+            output.note(f"{share:.0%} measured; next: {name}")
+
     with _folder(out, sources) as folder, output.progress("measuring") as step:
-        measured = measure(list(steps(folder, quick=quick)), folder, step)
+        measured = measure(list(steps(folder, quick=quick)), folder, begun)
     _tell(list(items(measured)), sources, out, output)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from cascadia.cli.main import main
 from cascadia.planner.problem.quality_file import read_quality
+from cascadia.planner.spec.file import parse_spec
 from tests.data import ROOT
 
 PAGE = (ROOT / "docs" / "how-to" / "first-plan.md").read_text()
@@ -32,6 +33,11 @@ def test_a_shown_command_is_understood(line: str) -> None:
         assert found is not None
         command = found
     command.make_context(line, args)
+
+
+def test_the_shown_spec_is_valid() -> None:
+    (text,) = blocks("yaml")
+    assert [stage.name for stage in parse_spec(text, "cascade.yaml").stages] == ["small", "large"]
 
 
 def test_the_shown_table_is_valid(tmp_path: Path) -> None:

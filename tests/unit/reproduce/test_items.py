@@ -6,6 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cascadia.cli.reproduce import _reproduce
+from cascadia.cli.shared.output import Output
 from cascadia.domain.quality import QualityTable
 from cascadia.reproduce import judges, own, paper
 from cascadia.reproduce.item import Step, as_markdown, measure
@@ -147,3 +149,12 @@ def test_a_pairwise_judge_sees_worse_a_tie_and_better(monkeypatch: pytest.Monkey
 def test_the_comparison_quickly_is_every_eleventh_cell(tmp_path: Path) -> None:
     assert len(list(own.comparison_steps(tmp_path, quick=False))) == 72
     assert len(list(own.comparison_steps(tmp_path, quick=True))) == 7
+
+
+def test_a_run_that_nobody_watches_says_how_far_it_is(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = (Step("table-1", lambda: 1), Step("figure-5", lambda: 2))
+    _reproduce((), lambda _, quick: iter(steps), lambda _: iter(()), tmp_path, quick=True, output=Output())
+    said = capsys.readouterr().err.splitlines()
+    assert said[:2] == ["0% measured; next: table-1", "50% measured; next: figure-5"]
