@@ -3,6 +3,8 @@
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -23,12 +25,26 @@ from tests.unit.planner.problems import FIVE, MEDIUM, hosted_judge, problem, ris
 pytestmark = pytest.mark.slow
 
 
-def message(given: Problem) -> str:
+class Refusal(NamedTuple):
+    """What is said, and how often a plan of something else was asked for before that."""
+
+    text: str
+    replans: int
+
+
+@cache
+def refusal(given: Problem) -> Refusal:
+    """Asked for once of a problem that several tests ask about: a problem is equal to itself only."""
+    told: list[str] = []
     with pytest.raises(Infeasible) as error:
-        plan(given)
+        plan(given, progress=told.append)
     assert error.value.exit_code == 3
     assert "\n" not in str(error.value)
-    return str(error.value)
+    return Refusal(str(error.value), sum(text.startswith("is there a plan") for text in told))
+
+
+def message(given: Problem) -> str:
+    return refusal(given).text
 
 
 def named(pattern: str, text: str) -> float:
@@ -115,6 +131,10 @@ OVERLOADED = {
         FIVE[2:], pools=small_node(), trace=traffic(200, 35.0), judge=hosted_judge(), quality_min=57.0
     ),
 }
+LATE = replace(
+    OVERLOADED["one model"], objective=Objective("latency", 0.95, quality_min=40.0, latency_max_s=0.01)
+)
+"""No number of GPUs keeps its bound."""
 FURTHER = {
     "three nodes": problem(
         FIVE[2:],
@@ -144,25 +164,15 @@ def test_too_few_gpus_name_a_number_that_is_enough(given: Problem) -> None:
     assert found.predicted.quality.lower >= (given.objective.quality_min or 0.0)
 
 
-def replans(given: Problem) -> int:
-    """So many times a refusal asked for a plan of something else."""
-    told: list[str] = []
-    with pytest.raises(Infeasible):
-        plan(given, progress=told.append)
-    return sum(text.startswith("is there a plan") for text in told)
-
-
 @overloaded
 def test_a_refusal_asks_for_few_plans(given: Problem) -> None:
     """For GPUs of each pool, for quality and for the rate."""
     things = len(given.cluster.pools) + 2
-    assert 0 < replans(given) <= MOST_SUSTAINED * things
+    assert 0 < refusal(given).replans <= MOST_SUSTAINED * things
 
 
 def test_so_does_one_of_a_latency_bound_that_no_number_of_gpus_keeps() -> None:
-    late = replace(OVERLOADED["one model"].objective, latency_max_s=0.01)
-    asked = replans(replace(OVERLOADED["one model"], objective=late))
-    assert 0 < asked <= (MOST_SUSTAINED + MOST_KEPT) * 3
+    assert 0 < refusal(LATE).replans <= (MOST_SUSTAINED + MOST_KEPT) * 3
 
 
 @overloaded
@@ -200,12 +210,9 @@ def test_a_number_of_gpus_keeps_the_latency_bound_too() -> None:
 
 
 def test_where_no_number_of_gpus_keeps_the_latency_bound_that_is_said() -> None:
-    given = replace(
-        OVERLOADED["one model"], objective=Objective("latency", 0.95, quality_min=40.0, latency_max_s=0.01)
-    )
-    text = message(given)
+    text = message(LATE)
     assert named(r"for latency_max_s 0.01 \(p95\) more than (\d+),", text) == 32
-    unbounded = in_place(replace(given, objective=OVERLOADED["one model"].objective), named_pool(given, text))
+    unbounded = in_place(OVERLOADED["one model"], named_pool(LATE, text))
     assert plan(unbounded).plan.predicted.objective_s > 0.01
 
 
