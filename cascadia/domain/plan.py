@@ -384,6 +384,21 @@ class Stability:
 
 
 @dataclass(frozen=True, slots=True)
+class UntilCertified:
+    """The plan before its exits are certified, when nobody leaves: latency (`objective_s`: the objective's quantile),
+    mean quality, dollars an hour. It takes so many `requests`, at least, to certify the first setting. `why` it does
+    not hold; empty where it does.
+    """
+
+    e2e: Quantiles
+    objective_s: float
+    quality: float
+    usd_per_hour: float
+    requests: int
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLoss:
     """The rest of the promise when the pool's worst node, of `gpus` in use, is gone, until another takes its place.
 
@@ -417,7 +432,7 @@ class Plan:
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     `losses` tell what the loss of a node leaves, one entry a pool, where nodes are rented or may be taken away.
     `exits` is the promise by which exits are in force, of one-pass models or of stages that think; None: of those every
-    input has the whole model, and these are in force as they are.
+    input has the whole model, and these are in force as they are. `until_certified` is the plan before.
     `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
     """
 
@@ -445,6 +460,7 @@ class Plan:
     policies: tuple[Policies, ...] = ()
     losses: tuple[NodeLoss, ...] = ()
     exits: ExitPromise | None = None
+    until_certified: UntilCertified | None = None
 
     @property
     def groups(self) -> tuple[ReplicaGroup, ...]:

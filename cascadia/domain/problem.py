@@ -1,6 +1,6 @@
 """All that a plan is made from, read and joined."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Literal
 
 from cascadia.domain.cluster import Cluster
@@ -8,7 +8,7 @@ from cascadia.domain.external import External
 from cascadia.domain.objective import GearRule, Objective, UnderLoad
 from cascadia.domain.plan import Balancing, ExitPromise
 from cascadia.domain.points import Exit, Points
-from cascadia.domain.quality import QualityTable
+from cascadia.domain.quality import Ints, QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.architecture import Architecture
@@ -103,6 +103,17 @@ class Foresight:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Uncertified:
+    """State before exits are certified: nobody leaves. Answers as in `quality`, of `output_tokens` (S, n), under the
+    `objective` as it was asked.
+    """
+
+    quality: QualityTable
+    output_tokens: Ints
+    objective: Objective
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """The planner's input. `digest` (SHA-256) identifies it; equal digests and seeds give equal plans.
 
@@ -110,6 +121,8 @@ class Problem:
     `gears` is how many settings for rising load the plan may have; 1: its own serves any load. `gear_rule` says of
     which requests enough are to be in time: of all, or of those that come at each level of load. `under_load`: None
     where the spec says nothing of it. `points`: the table with the rows of all exits; None where no stage has any.
+    `exits`: the promise by which they are certified. `uncertified`: the state until then, in which a deployment must
+    hold too; None where nothing is promised.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -129,6 +142,19 @@ class Problem:
     gear_rule: GearRule = "whole-trace"
     under_load: UnderLoad | None = None
     points: Points | None = None
+    exits: ExitPromise | None = None
+    uncertified: Uncertified | None = None
+
+    @property
+    def until_certified(self) -> "Problem | None":
+        """The problem of the state before exits are certified."""
+        first = self.uncertified
+        if first is None:
+            return None
+        workload = replace(self.workload, output_tokens=first.output_tokens)
+        return replace(
+            self, workload=workload, quality=first.quality, objective=first.objective, uncertified=None
+        )
 
     @property
     def quality_floor(self) -> float | None:

@@ -79,6 +79,23 @@ class Certificate:
         return float(self.differed[setting]) / max(1, self.inputs)
 
 
+def fewest_inputs(promise: Promise) -> int:
+    """Inputs fed back, at least, until a setting is certified: so many if it never differs."""
+    low, high = 1, 1
+    while _first(high, promise.risk) < -np.log(promise.delta):
+        high *= 2
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (
+            (low, middle) if _first(middle, promise.risk) >= -np.log(promise.delta) else (middle + 1, high)
+        )
+    return low
+
+
+def _first(inputs: int, risk: float) -> float:
+    return float(evidence(np.zeros(1), inputs, risk)[0])
+
+
 def evidence(differed: Floats, inputs: int, risk: float) -> Floats:
     """(settings): the logarithm of the wealth of settings that `differed` (settings) on so many of the `inputs`."""
     lost, kept = _LOST, np.log1p(-risk * _SHARES) - np.log1p(-risk)

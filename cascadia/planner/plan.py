@@ -22,6 +22,7 @@ from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
 from cascadia.planner.account.exits import with_exits_written
 from cascadia.planner.account.losses import node_losses
+from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
 from cascadia.planner.baselines.rivals import their_deployments
 from cascadia.planner.deployment.deployment import Deployment
@@ -122,11 +123,12 @@ def plan(
         told = replace(found.plan, proof=replace(found.plan.proof, formulation=formulation))
         return replace(found, plan=told)
 
-    def make(problem: Problem, routings: Routings, method: str) -> PlanResult:
+    def make(problem: Problem, routings: Routings, method: str, also: PlanResult | None = None) -> PlanResult:
         return _planned(
             problem,
             routings,
             method,
+            also=also,
             formulation=formulation,
             time_limit_s=time_limit_s,
             effort=effort,
@@ -146,13 +148,14 @@ def _planned(
     routings: Routings,
     method: str,
     *,
+    also: PlanResult | None = None,
     formulation: Formulation,
     time_limit_s: float,
     effort: Effort | None,
     progress: Callable[[str], None],
     elapsed: Callable[[], float],
 ) -> PlanResult:
-    """Plan by one of `routings`."""
+    """Plan by one of `routings`. `also`: a plan without exits, whose replicas are looked at too."""
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     search = start_search(problem, routings, threads)
@@ -165,6 +168,8 @@ def _planned(
         raise why
     progress("what others would deploy")
     starts = their_deployments(search)
+    if also is not None:
+        starts += on_same_replicas(search, also.search, also.chosen.deployment)
     if (plain := without_drafts(search)) is not None:
         progress("without speculation")
         undrafted = best_of_parts(plain, solver_of, effort, progress, their_deployments(plain))
@@ -203,14 +208,16 @@ def _planned(
 def _with_exits(
     problem: Problem,
     routings: Routings,
-    make: Callable[[Problem, Routings], PlanResult],
+    make: Callable[..., PlanResult],
     progress: Callable[[str], None],
 ) -> PlanResult:
     """The plan without exits, or where one with exits is better, that: nobody is worse off for there being exits.
 
-    `routings` are those without; `make` plans by the routings given.
+    `routings` are those without; `make` plans by the routings given. Where exits are certified first, a plan with exits
+    holds before as well; one that does not is only given where there is no other, and says so.
     """
     best, refused = _or_refused(lambda: make(replace(problem, points=None), routings))
+    without = best if problem.exits is not None else None
     objective = problem.objective
     least = least_quality(objective, best.plan.predicted.quality.lower if best else 0.0)
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
@@ -218,9 +225,19 @@ def _with_exits(
         sets = list(exit_settings(loads, least))
     for one in sets:
         progress("exits")
-        found, _ = _or_refused(lambda one=one: make(one.problem, one.routings))  # type: ignore[misc]
-        if found is not None and (best is None or _rank(problem, found) < _rank(problem, best)):
+        found, _ = _or_refused(lambda one=one: make(one.problem, one.routings, also=without))  # type: ignore[misc]
+        if found is None or (best is not None and _rank(problem, found) >= _rank(problem, best)):
+            continue
+        # Gears may have chosen other replicas than were found to hold before.
+        if not _why_not_before(problem, found):
             best = replace(found, setting=one.setting)
+    for one in sets if best is None and problem.exits is not None else ():
+        held = replace(one.problem, uncertified=None)
+        found, _ = _or_refused(lambda one=one, held=held: make(held, one.routings))  # type: ignore[misc]
+        if found is not None:
+            told = replace(found.search.problem, uncertified=one.problem.uncertified)
+            best = replace(found, setting=one.setting, search=replace(found.search, problem=told))
+            break
     if best is None:
         assert refused is not None
         raise refused
@@ -229,7 +246,19 @@ def _with_exits(
             "no exit was worth it: the plan without is as good" if sets else "no exits reach the bar for less"
         )
         return replace(best, notes=(*best.notes, note))
-    return replace(best, plan=with_exits_written(problem, best.plan, best.setting))
+    plan_ = with_exits_written(problem, best.plan, best.setting)
+    if problem.exits is None:
+        return replace(best, plan=plan_)
+    before = until_certified(best.search, best.chosen.deployment, problem.exits)
+    plan_ = replace(plan_, exits=problem.exits, until_certified=before)
+    return replace(best, plan=plan_, notes=(*best.notes, first_state_note(plan_)))
+
+
+def _why_not_before(problem: Problem, found: PlanResult) -> str:
+    """Reason why a plan does not hold before its exits are certified; empty where nothing is promised of them."""
+    if problem.exits is None:
+        return ""
+    return until_certified(found.search, found.chosen.deployment, problem.exits).why
 
 
 def _or_refused(make: Callable[[], PlanResult]) -> tuple[PlanResult | None, Infeasible | None]:

@@ -149,7 +149,9 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
         # A router's samples say nothing of what an answer would have been at an exit.
         whole = tuple(stage.model_copy(update={"exits": ()}) for stage in spec.stages)
         stages = spec.stages if request.table is None else whole
-        changed = spec.model_copy(update={"workload": workload, "quality": quality, "stages": stages})
+        promise = spec.exits if request.table is None else None
+        told = {"workload": workload, "quality": quality, "stages": stages, "exits": promise}
+        changed = spec.model_copy(update=told)
         return Overrides(rate_rps=rate_rps)(on_gpus(changed, request.gpus))
 
     running = read_plan(request.today)

@@ -8,6 +8,7 @@ from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import WITHIN, Objective, UnderLoad
+from cascadia.domain.plan import ExitPromise
 from cascadia.domain.problem import Foresight, Problem, Stage
 from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem.cluster import build_cluster
@@ -90,6 +91,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         gear_rule=spec.gear_rule,
         under_load=UnderLoad(allowed.quality_floor, allowed.then) if allowed else None,
         points=points,
+        exits=None if points is None or spec.exits is None else ExitPromise(**spec.exits.model_dump()),
     )
 
 
@@ -128,6 +130,8 @@ def _digest(spec: Spec, inputs: list[Path]) -> str:
     unsaid["cluster"] = {"pools": dict(enumerate(map(_unsaid_of_pool, spec.cluster.pools)))}
     if spec.gear_count == 1:
         unsaid |= {"gears": True} | ({"under_load": True} if spec.under_load is None else {})
+    if spec.exits is None:
+        unsaid["exits"] = True
     if without := {at: {"exits"} for at, stage in enumerate(spec.stages) if not stage.exits}:
         unsaid["stages"] = without
     digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())

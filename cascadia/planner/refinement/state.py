@@ -17,7 +17,7 @@ from cascadia.planner.deployment.options import Option, options, thinned
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.search import elsewhere
 from cascadia.planner.search.composition import Composer, best_combinations, descend, promised
-from cascadia.planner.search.context import Search
+from cascadia.planner.search.context import Search, decisions
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.stability.certificate import Certificate, certify
 
@@ -153,13 +153,41 @@ class Refinement:
         """Candidate with its certificate, and what has settled where the trace is short."""
         found = self.certificate(c.deployment)
         reached = reached_s(found.problem, found.run, found.problem.objective.levels)
+        if found.holds and (why := self.why_not_before(c.deployment)):
+            found = replace(found, why=f"until exits are certified {why}")
         return replace(c, certificate=found, latency_s=found.stability.objective_once_s, levels_s=reached)
+
+    def why_not_before(self, d: Deployment) -> str:
+        """Reason why a deployment does not hold, or keep the bounds, before its exits are certified; empty where it
+        does, or nothing is promised of exits.
+        """
+        before = before_certified(self.search, d)
+        return "" if before is None else broken(before)
 
     def certificate(self, d: Deployment, factor: float = 1.0) -> Certificate:
         """Certificate of a deployment at `factor` times the rate."""
         decided = self.search.decisions(d.routing)
         shares = self.search.capacities.shares(self.search.problem, d, decided)
         return certify(self.simulator, d, decided, shares, factor=factor)
+
+
+def before_certified(search: Search, d: Deployment) -> Certificate | None:
+    """Certificate of a deployment in the state before its exits are certified; None where nothing is promised."""
+    problem = search.problem.until_certified
+    if problem is None:
+        return None
+    decided = decisions(problem, search.routings, d.routing)
+    shares = search.capacities.shares(problem, d, decided)
+    return certify(Simulator.of(problem), d, decided, shares)
+
+
+def broken(found: Certificate) -> str:
+    """Reason why a certified deployment does not hold or keep the objective's bounds; empty where it does both."""
+    if found.why:
+        return found.why
+    objective, took_s = found.problem.objective, found.stability.objective_once_s
+    strained = objective.strain(took_s, reached_s(found.problem, found.run, objective.levels))
+    return "" if strained <= 1.0 else f"latency is {strained:.3g} times the objective's bound"
 
 
 def composer(search: Search, requests: int) -> Composer:

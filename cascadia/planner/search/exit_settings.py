@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.domain.points import Points
-from cascadia.domain.problem import Problem
+from cascadia.domain.problem import Problem, Uncertified
 from cascadia.domain.quality import Floats
 from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings
 from cascadia.planner.routing.guarantee import CONFIDENCE_MAX, lower_bounds
 from cascadia.planner.routing.points import Setting, folded, over_points
-from cascadia.planner.routing.routings import Ints, Routings, thin
+from cascadia.planner.routing.routings import ACCEPTS_NONE, Ints, Routings, outcomes, thin
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.stage_usd import stage_usd
 from cascadia.planner.tables.loads import PREFILL_IS_CHEAPER
@@ -62,16 +62,42 @@ def exit_settings(search: Search, least: float) -> Iterator[Set]:
             yield Set(
                 setting,
                 under(problem, setting),
-                _bounded(points, setting, min(confidence, CONFIDENCE_MAX), seed),
+                _bounded(problem, setting, min(confidence, CONFIDENCE_MAX)),
             )
 
 
 def under(problem: Problem, setting: Setting) -> Problem:
-    """`problem` whose stages answer as `setting` has them; lengths follow the table's, prompt by prompt."""
+    """`problem` whose stages answer as `setting` has them; lengths follow the table's, prompt by prompt.
+
+    Where exits are certified while they serve, those drawn as evidence think to the end and have a trial at each exit,
+    in the state before too. That their whole answer is judged once more, and may be refused, is left out.
+    """
     assert problem.points is not None
     table, w = folded(problem.points, setting), problem.workload
-    wrote = table.as_left(w.output_tokens, w.row)
-    return replace(problem, quality=table, workload=replace(w, output_tokens=wrote), points=None)
+    wrote, first = table.as_left(w.output_tokens, w.row), None
+    if problem.exits is not None:
+        plain = folded(problem.points, _shut(setting))
+        dear = replace(plain, output_tokens=plain.output_tokens + _trials(problem.points, setting))
+        drawn = np.random.default_rng(problem.seed).random(wrote.shape) < problem.exits.shadow
+        whole, evidence = (each.as_left(w.output_tokens, w.row) for each in (plain, dear))
+        wrote = np.where(drawn, evidence, wrote)
+        first = Uncertified(plain, np.where(drawn, evidence, whole), problem.objective)
+    return replace(
+        problem, quality=table, workload=replace(w, output_tokens=wrote), points=None, uncertified=first
+    )
+
+
+def _shut(setting: Setting) -> Setting:
+    """`setting` before anything is certified. Behind a last exit nobody thinks on, certified or not."""
+    return Setting((ACCEPTS_NONE,) * len(setting.levels), setting.ends)
+
+
+def _trials(points: Points, setting: Setting) -> Floats:
+    """(S, m): tokens of the trial answers at all exits in use."""
+    found = np.zeros((points.stages, len(points.table)))
+    for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
+        found[points.stage[row]] += points.trial_tokens[row]
+    return found
 
 
 def _all(points: Points) -> Routings:
@@ -80,12 +106,22 @@ def _all(points: Points) -> Routings:
     return all_routings(points.table, exact_up_to=limit, thinned_to=limit, keep_worse=False)
 
 
-def _bounded(points: Points, setting: Setting, confidence: float, seed: int) -> Routings:
-    """Routings under `setting` that none beats, with their bounds among all routings over points."""
+def _bounded(problem: Problem, setting: Setting, confidence: float) -> Routings:
+    """Routings under `setting` that none beats, with their bounds among all routings over points; where exits are
+    certified first, such that hold before as well.
+    """
+    assert problem.points is not None
+    points, seed = problem.points, problem.seed
     table = folded(points, setting)
     found = thin(all_routings(table, keep_worse=False), MAX_ROUTINGS)
     lower, _ = lower_bounds(points.table, over_points(points, found, setting), confidence, seed)
     bounded = replace(found, lower=np.minimum(lower, found.mean))
+    if problem.exits is not None:
+        shut = _shut(setting)
+        mean = outcomes(folded(points, shut), found).mean(axis=1, dtype=np.float64)
+        before = replace(over_points(points, found, shut), mean=mean)
+        lower, _ = lower_bounds(points.table, before, confidence, seed)
+        bounded = replace(bounded, lower=np.minimum(bounded.lower, lower))
     order = np.argsort(bounded.deployed.sum(axis=1), kind="stable")
     kept: Ints = non_dominated(bounded.reached[order], np.rint(bounded.lower[order] * 1e9).astype(np.int64))
     return bounded.take(order[kept])

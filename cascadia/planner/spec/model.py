@@ -7,6 +7,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from cascadia.domain.objective import GEARS, GearRule, bar_meant
 from cascadia.planner.spec.gpu import GpuChoice
 from cascadia.planner.spec.models import (
+    ExitPromiseSpec,
     JudgeSpec,
     Name,
     Positive,
@@ -209,7 +210,25 @@ class Spec(Section):
             "load."
         ),
     )
+    exits: ExitPromiseSpec | None = Field(
+        None,
+        description=(
+            "Promise by which stages' exits are in force; plans hold before they are certified, too. Default: none."
+        ),
+    )
     seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
+
+    @model_validator(mode="after")
+    def _exits_that_are_promised(self) -> "Spec":
+        if self.exits is None:
+            return self
+        if not any(stage.exits for stage in self.stages):
+            raise ValueError(
+                "exits promises something of exits, and no stage has any; remove it, or list a stage's"
+            )
+        if self.exits.shadow <= 0:
+            raise ValueError("exits.shadow is 0, so that no exit is ever certified; write e.g. 10%")
+        return self
 
     @model_validator(mode="after")
     def _gears_have_a_bound(self) -> "Spec":

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from cascadia.exits.certify import Certificate, Promise, evidence
+from cascadia.exits.certify import Certificate, Promise, evidence, fewest_inputs
 
 RISK = 0.01
 
@@ -69,3 +69,17 @@ def test_what_has_passed_stays_certified() -> None:
 def test_a_promise_lies_between_none_and_all(risk: float, confidence: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
         Promise(risk, confidence)
+
+
+@pytest.mark.parametrize(
+    ("risk", "confidence", "least"), [(0.01, 0.9, 361), (0.5, 0.5, 2), (0.05, 0.99, 127)]
+)
+def test_the_fewest_inputs_are_what_a_setting_that_never_differs_takes(
+    risk: float, confidence: float, least: int
+) -> None:
+    promise = Promise(risk, confidence)
+    found, fed = Certificate(promise, 1), 0
+    while found.certified < 0:
+        found.feed(np.zeros(1, dtype=np.bool_))
+        fed += 1
+    assert fewest_inputs(promise) == fed == least

@@ -3,6 +3,7 @@
 from dataclasses import replace
 from io import StringIO
 from pathlib import Path
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -12,17 +13,23 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cascadia.domain.objective import Objective
+from cascadia.domain.plan import ExitPromise
 from cascadia.domain.points import Points
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import plan_json, read_plan, write_plan
+from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import NO_CLIMB, PlanResult, plan
 from cascadia.planner.problem.points import read_as_planned
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.planner.refinement.refine import effort_for
+from cascadia.planner.refinement.state import Refinement
 from cascadia.planner.replay.replay import replay
 from cascadia.planner.routing.points import Setting, folded
 from cascadia.planner.routing.routings import ACCEPTS_NONE
 from cascadia.planner.search.exit_settings import under
+from cascadia.planner.search.reference_tables import References
 from cascadia.report.text import plan_summary
 from cascadia_sim.engine.replica import simulate_replica
 from tests.unit.planner.pointed import points, with_exits
@@ -140,3 +147,80 @@ def test_lengths_of_a_trace_shrink_as_the_tables_do() -> None:
     assert found.points is None
     assert set(found.workload.output_tokens[0].tolist()) == {240}
     assert (found.workload.output_tokens[1] == problem.workload.output_tokens[1]).all()
+
+
+PROMISE = ExitPromise(0.01, 0.9, 0.1)
+USED = Setting((50.0, 50.0, ACCEPTS_NONE, ACCEPTS_NONE), (2, 3))
+
+
+def test_who_is_drawn_thinks_to_the_end_and_until_certified_nobody_leaves() -> None:
+    problem = replace(with_exits(MEDIAN, requests=2000), exits=PROMISE)
+    after = under(problem, USED)
+    before = after.until_certified
+    assert before is not None
+    assert before.until_certified is None
+    whole = problem.workload.output_tokens[0]
+    # Both trials of 40 tokens, as a request's own length stands to its prompt's.
+    assert problem.points is not None
+    prompts = problem.points.table.output_tokens[2][problem.workload.row]
+    dear = np.rint(whole * (prompts + 80) / prompts)
+    unlike = before.workload.output_tokens[0] != whole
+    assert 0.07 < unlike.mean() < 0.13
+    assert (before.workload.output_tokens[0][unlike] == dear[unlike]).all()
+    assert (after.workload.output_tokens[0][unlike] == dear[unlike]).all()
+    unpromised = under(replace(problem, exits=None), USED)
+    assert unpromised.uncertified is None
+    others = after.workload.output_tokens[0][~unlike] == unpromised.workload.output_tokens[0][~unlike]
+    assert others.all()
+    assert before.quality.left is not None
+    assert not before.quality.left.any()
+    assert (before.quality.score == problem.quality.score).all()
+
+
+@pytest.mark.slow
+def test_a_deployment_that_only_exits_let_hold_is_refused_where_they_are_certified_first(both: Both) -> None:
+    result = both.exiting
+    assert result.setting is not None
+    promised = under(replace(both.problem, exits=PROMISE), result.setting)
+    search, chosen = result.search, result.chosen.deployment
+    search = replace(search, problem=replace(search.problem, uncertified=promised.uncertified))
+    told = until_certified(search, chosen, PROMISE)
+    assert "is sent 1" in told.why
+    assert told.requests == 3610
+    first = promised.uncertified
+    assert first is not None
+    # Of half the tokens its replicas keep up; then a bound may be broken.
+    easy = replace(first, output_tokens=first.output_tokens // 2)
+    slow = replace(easy, objective=replace(MEDIAN, latency_max_s=0.01))
+    for state_, why in ((first, "is sent 1"), (easy, ""), (slow, "times the objective's bound")):
+        strict = replace(search, problem=replace(search.problem, uncertified=state_))
+        state = Refinement(strict, Simulator.of(strict.problem), References(strict))
+        found = state.certified(result.chosen).certificate
+        assert found is not None
+        assert found.holds == (not why)
+        assert why in found.why
+        assert found.holds or found.why.startswith("until exits are certified ")
+
+
+@pytest.mark.slow
+def test_a_plan_tells_of_both_states_and_is_read_back(both: Both, tmp_path: Path) -> None:
+    assert both.exiting.setting is not None
+    promised = under(replace(both.problem, exits=PROMISE), both.exiting.setting)
+    search = both.exiting.search
+    search = replace(search, problem=replace(search.problem, uncertified=promised.uncertified))
+    told = until_certified(search, both.exiting.chosen.deployment, PROMISE)
+    made = replace(both.exiting.plan, exits=PROMISE, until_certified=replace(told, why="it is slow"))
+    write_plan(made, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json") == made
+    note = first_state_note(made)
+    assert "at least 3,610 requests" in note
+    assert note.endswith("this does not hold until then: it is slow")
+
+
+def test_replicas_of_a_plan_without_exits_are_tried_under_routings_that_reach_the_bar_alone() -> None:
+    deployed = np.array([[True, True], [True, True], [True, False], [True, True]])
+    lower = np.array([80.0, 70.0, 90.0, 77.0])
+    part = SimpleNamespace(deployed=deployed, lower=lower)
+    search = SimpleNamespace(routings=part, problem=SimpleNamespace(objective=MEDIAN))
+    found = on_same_replicas(search, search, Deployment(1, ()))  # type: ignore[arg-type]
+    assert [each.routing for each in found] == [0, 3]

@@ -42,6 +42,10 @@ CASES = {
         "gears need to know what is too slow or what may give way; add objective.latency_max_s or under_load, or write"
         " gears: {count: 1}",
     ),
+    "a promise of exits that nobody has": (
+        changed("exits", {"risk": "1%"}),
+        "exits promises something of exits, and no stage has any; remove it, or list a stage's",
+    ),
     "a floor above the bar": (
         changed("under_load", {"quality_floor": 85}),
         "under_load.quality_floor 85 is above objective.quality_min 60; write at most 60",
@@ -180,7 +184,7 @@ CASES = {
     "a list for a document": (
         [],
         "must be a mapping, is []; begin with the keys "
-        "stages, cluster, judge, workload, quality, objective, under_load, gears, seed",
+        "stages, cluster, judge, workload, quality, objective, under_load, gears, exits, seed",
     ),
     "nothing": (None, "is empty; write a spec, or let `cascadia init` write one"),
 }
