@@ -43,7 +43,7 @@ class Gears:
         asked = {name for gear in settings.gears for name in gear.stages}
         pairs = [pair for pair in zip(stages, settings.stages, strict=True) if pair[1].name in asked]
         self._stages = [
-            (stage, listed(told), room / (told.planned_share or listed(told)))
+            (stage, told, room / (told.planned_share or listed(told)))
             for (stage, told), room in zip(pairs, rooms([told.load for _, told in pairs]), strict=True)
         ]
         borders = (gear.max_in_flight for gear in settings.gears)
@@ -85,7 +85,7 @@ class Gears:
     def look(self) -> None:
         """Counts the replicas that serve."""
         weight = present if monotonic() < self._known_s else serving
-        carried = min(room * weight(stage, all_) for stage, all_, room in self._stages)
+        carried = min(room * weight(stage, told) for stage, told, room in self._stages)
         self.capacity = max(LEAST_CAPACITY, carried)
 
     def inherit(self, old: "Gears") -> None:
@@ -98,17 +98,17 @@ class Gears:
         self._known_s = old._known_s
 
 
-def serving(stage: Stage, all_: float) -> float:
-    """Weight that serves, whatever `all_` is."""
+def serving(stage: Stage, _told: StageSettings) -> float:
+    """Weight that serves."""
     return sum(r.weight for r in stage.replicas if serves(r))
 
 
-def present(stage: Stage, all_: float) -> float:
-    """Weight, of `all_`, that is not known to be lost or leaving."""
+def present(stage: Stage, told: StageSettings) -> float:
+    """Weight of what a router's file lists that is not known to be lost or leaving."""
     lost = (
         r.weight for r in stage.replicas if not (serves(r) or (r.state == "starting" and r.breaker.closed))
     )
-    return all_ - sum(lost)
+    return listed(told) - sum(lost)
 
 
 def listed(stage: StageSettings) -> float:

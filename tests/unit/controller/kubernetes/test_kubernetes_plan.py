@@ -1,22 +1,29 @@
 """A plan as a cluster runs it: kinds, one workload a replica, and what routers are told while it changes."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import yaml
 
 from cascadia.controller.kubernetes.desired import REPLICA, KubernetesPlan, Serving, kubernetes_plan
+from cascadia.domain.gear import Gear
 from cascadia.render.kubernetes.chart_values import merged
 from cascadia.testing.plans import three_stages
 from tests.unit.deploy.matrix import values_of
 
 APIS = frozenset({"policy/v1"})
+GEARS = tuple(
+    Gear(at, None, ("small", "medium", "large"), (threshold, threshold))
+    for at, threshold in ((40.0, 80.0), (None, 60.0))
+)
 ON: dict[str, Any] = {"controller": {"enabled": True}}
 
 
-def made(values: dict[str, Any] | None = None) -> KubernetesPlan:
-    base = merged(values_of(three_stages()), merged(ON, values or {}))
-    return kubernetes_plan(three_stages(), base, "cascadia", "llm", APIS)
+def made(values: dict[str, Any] | None = None, gears: tuple[Gear, ...] = ()) -> KubernetesPlan:
+    plan = replace(three_stages(), gears=gears)
+    base = merged(values_of(plan), merged(ON, values or {}))
+    return kubernetes_plan(plan, base, "cascadia", "llm", APIS)
 
 
 def told(found: KubernetesPlan, *serving: Serving) -> dict[str, Any]:
@@ -30,6 +37,15 @@ def test_every_replica_of_the_plan_is_counted_with_its_gpus_and_its_part_of_the_
     for stage in plan.predicted.stages:
         assert found.rates_rps[stage.name] == pytest.approx(stage.rate_rps)
     assert found.routing.thresholds == plan.thresholds
+
+
+def test_routers_are_told_what_gears_were_planned_for_however_many_replicas_serve() -> None:
+    rates = made().rates_rps
+    stages = told(made(gears=GEARS), Serving("small", "small", 1.0))["stages"]
+    assert {stage["name"]: stage["planned_share"] for stage in stages} == pytest.approx(
+        {stage["name"]: rates[stage["name"]] for stage in stages}, rel=1e-5
+    )
+    assert all("planned_share" not in stage for stage in told(made())["stages"])
 
 
 def test_other_settings_of_engines_are_other_kinds_and_of_routers_another_routing() -> None:

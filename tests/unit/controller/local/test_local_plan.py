@@ -3,8 +3,11 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from cascadia.controller.local.desired import local_plan
 from cascadia.controller.local.launch import launch_of
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import LatencyLine
 from tests.unit.controller.machine import local, two_stages
 
@@ -39,3 +42,18 @@ def test_replicas_begin_to_learn_where_their_plan_says(tmp_path: Path) -> None:
     }
     assert launches[large.name].learns == {}
     assert launch_of(launches[small.name].document) == launches[small.name]
+
+
+def test_the_router_is_told_what_gears_were_planned_for_however_many_replicas_there_are(
+    tmp_path: Path,
+) -> None:
+    plan = two_stages(2, 1)
+    light, heavy = (Gear(at, None, ("small", "large"), (50.0,)) for at in (None, 20.0))
+    geared = local_plan(replace(plan, gears=(heavy, light)), local(tmp_path))
+    rates = {stage.name: stage.rate_rps for stage in plan.predicted.stages}
+    assert {stage["name"]: stage["planned_share"] for stage in geared.router["stages"]} == pytest.approx(
+        rates
+    )
+    shares = {kind.stage: launch.capacity_rps for kind, launch in geared.launches.items()}
+    assert 2 * shares["small"] == pytest.approx(rates["small"])
+    assert all("planned_share" not in stage for stage in local_plan(plan, local(tmp_path)).router["stages"])

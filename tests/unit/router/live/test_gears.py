@@ -126,6 +126,31 @@ def test_a_lost_replica_counts_by_the_load_that_its_stage_was_planned_for(
     run(main)
 
 
+@pytest.mark.parametrize(("planned_share", "capacity"), [(None, 1.0), (1.0, 2.0), (4.0, 0.5)])
+def test_more_replicas_than_were_planned_for_widen_the_gears_and_fewer_narrow_them(
+    planned_share: float | None, capacity: float
+) -> None:
+    """Who scales the stages lists as many replicas as there are: their plan's number says what gears are for."""
+
+    async def main() -> None:
+        small, spare = FakeEngine("poor"), FakeEngine("poor")
+        large, other = FakeEngine("good"), FakeEngine("good")
+        async with started(small, spare, large, other):
+            told = geared([small, spare], [large, other])
+            told = replace(
+                told, stages=tuple(replace(stage, planned_share=planned_share) for stage in told.stages)
+            )
+            async with running(told, NO_GATE) as up:
+                gears = up.router.gears
+                assert gears is not None
+                for _ in range(2):  # while it starts, and after
+                    gears.look()
+                    assert gears.capacity == pytest.approx(capacity)
+                    gears._known_s = 0.0
+
+    run(main)
+
+
 def test_requests_straight_to_a_stage_are_load_and_have_no_gear() -> None:
     async def main() -> None:
         go = asyncio.Event()

@@ -207,6 +207,7 @@ CASES: dict[str, list[Case]] = {
                 "latency_max_s": 3,
                 "cost": 2,
                 "load": 0.6,
+                "planned_share": 2.5,
                 "hedge": {},
                 "passes_priority": True,
                 "skip_below": 5,
