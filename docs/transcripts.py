@@ -25,6 +25,7 @@ PAGES = (
     "docs/tutorial/first-cascade.md",
     "docs/how-to/choose-a-quality-bar.md",
     "docs/how-to/import.md",
+    "docs/how-to/mixed-fleet.md",
     "docs/reference/python.md",
     "docs/how-to/deploy-the-manifests.md",
     "docs/benchmarks/paper.md",

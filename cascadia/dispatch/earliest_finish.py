@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, NamedTuple
 
+from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Asked, TimedCandidate
 from cascadia.dispatch.latency_model import LatencyModel, Seen
 from cascadia.dispatch.least_outstanding import LeastOutstanding
@@ -42,8 +43,8 @@ class Trial(NamedTuple):
     seen: Seen
     expected_tokens: float
     """Of its answer; what it counts for in hand is these and what it reads."""
-    learnt: bool = False
-    """Whether they were expected from answers enough to judge by (`OutputLength.learnt`)."""
+    most_output: int | None = None
+    """Tokens that its answer has at most, where that is known."""
 
     @property
     def tokens(self) -> int:
@@ -74,7 +75,7 @@ class EarliestFinish:
     """`models` by kind; a kind without one begins with what `LatencyModel` takes for granted.
 
     While a model knows too little, or errs by more than half, or too little of answers' lengths is told, requests go to
-    the least outstanding.
+    the least outstanding, and count for as much as they do there: by the mean of all answers.
     """
 
     binds_late: ClassVar[bool] = False
@@ -82,6 +83,8 @@ class EarliestFinish:
     models: dict[str, LatencyModel] = field(default_factory=dict)
     length: OutputLength = field(default_factory=OutputLength)
     least: LeastOutstanding = field(default_factory=LeastOutstanding)
+    any_length: AnswerLength = field(default_factory=AnswerLength)
+    """Of answers to whatever prompt."""
     _candidates: list[TimedCandidate] = field(default_factory=list)
     _kinds: list[_Kind] = field(default_factory=list)
     _answers: int = 0
@@ -97,9 +100,9 @@ class EarliestFinish:
         if candidates != self._candidates:
             self._arrange(candidates)
         tokens = asked.tokens
-        mean, high = self.length.expected(tokens, asked.most_output)
         if not (self._relied and self.length.tells):
-            return self.least.choose(candidates, tokens + round(mean))
+            return self.least.choose(candidates, self.tokens(asked))
+        mean, high = self.length.expected(tokens, asked.most_output)
         left_s = asked.left_s
         best: _Kind | None = None
         cost = first_s = inf
@@ -121,13 +124,17 @@ class EarliestFinish:
 
     def given(self, candidate: TimedCandidate, asked: Asked, now_s: float = 0.0) -> Trial:  # noqa: ARG002
         """The request goes to `candidate`, which does not count it yet."""
-        mean, _ = self.length.expected(asked.tokens, asked.most_output)
-        return Trial(candidate.kind, Seen(asked.tokens, candidate.load), mean, self.length.learnt)
+        seen = Seen(asked.tokens, candidate.load)
+        return Trial(candidate.kind, seen, self._expected(asked), asked.most_output)
+
+    def tokens(self, asked: Asked) -> int:
+        """What the request counts for in hand: what it reads, and is likely to write."""
+        return asked.tokens + round(self._expected(asked))
 
     def ended(self, trial: Trial, output_tokens: int, seconds: float) -> None:
         """Its answer had so many tokens, and was there after so long."""
-        told = trial.expected_tokens if trial.learnt else None
-        self.length.seen(trial.seen.tokens, output_tokens, told)
+        self.length.seen(trial.seen.tokens, output_tokens, trial.most_output)
+        self.any_length.seen(output_tokens)
         self.model(trial.kind).took(trial.seen, output_tokens, seconds)
         self._answers += 1
         if self._answers % WEIGHED_ANEW == 0 or not self._relied:
@@ -136,6 +143,12 @@ class EarliestFinish:
     def model(self, kind: str) -> LatencyModel:
         """Model of a kind."""
         return self.models.setdefault(kind, LatencyModel())
+
+    def _expected(self, asked: Asked) -> float:
+        """Tokens of its answer."""
+        if self.relied:
+            return self.length.expected(asked.tokens, asked.most_output).mean
+        return self.any_length.expected(asked.most_output)
 
     def _arrange(self, candidates: Sequence[TimedCandidate]) -> None:
         self._candidates = list(candidates)

@@ -143,8 +143,7 @@ class Matching(EarliestFinish):
         if not roomy:
             return None
         if not self.looks(replicas):
-            tokens = asked.tokens + round(self.length.expected(asked.tokens, asked.most_output).mean)
-            return roomy[self.least.choose([replicas[i] for i in roomy], tokens)]
+            return roomy[self.least.choose([replicas[i] for i in roomy], self.tokens(asked))]
         known = asked.prefix is not None and asked.prefix in self._begun
         if len(roomy) == len(replicas) and not known and all(r.max_concurrency > 1 for r in replicas):
             return EarliestFinish.choose(self, replicas, asked)

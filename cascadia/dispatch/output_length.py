@@ -4,8 +4,8 @@ How long an answer will be is not known when its replica is chosen, and how much
 would think: an application sends prompts of a length of its own and wants answers of another. So the latest answers are
 cut into cells of as many each by what they read, and each cell tells its mean and a high quantile.
 
-Other applications' prompts tell nothing. So what was told of each request is kept beside what it wrote, and choices
-go by lengths only while those explain enough of how answers differ.
+Other applications' prompts tell nothing. So what would have been told of each answer just before it was there is kept
+beside what it has, and choices go by lengths only once, and while, those explain enough of how answers differ.
 """
 
 from bisect import bisect_left, bisect_right
@@ -24,13 +24,13 @@ FEWEST = 24
 TOLD_ANEW = 256
 """Answers between two cuts."""
 HIGH = 0.9
-LEAST_EXPLAINED = 0.4
-"""Of the variance of lengths. Below it replicas chosen by lengths serve less than by work in hand
-(docs/models/unequal.md)."""
+LEAST_EXPLAINED = 0.55
+"""Of the variance of lengths. Below it replicas chosen by lengths may serve less than by work in hand: midway between
+the most with which they did and the least with which they did not (docs/models/unequal.md)."""
 ALIKE = 0.25
 """Of the mean: lengths that are told as well as this differ too little for it to matter."""
 ENOUGH_TOLD = 128
-"""Answers whose lengths were told, before which no judgement is made of it."""
+"""Answers whose lengths were told, before which no judgement is made of it, and choices do not go by lengths."""
 
 
 class Expected(NamedTuple):
@@ -60,8 +60,8 @@ class OutputLength:
     cells: int = CELLS
     explained: float = 0.0
     """Share of the variance of the latest answers' lengths that was told before they were there; 0 before any was."""
-    tells: bool = True
-    """Whether that is enough for choices to go by it."""
+    tells: bool = False
+    """Whether that is enough for choices to go by it; not before it was judged."""
     _latest: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
     _outcomes: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
     _new: int = 0
@@ -84,16 +84,12 @@ class OutputLength:
         cuts = self._cuts
         return Largest(cuts[min(at, len(cuts) - 1)] if cuts else FIRST_ANSWER_TOKENS, self._told[at].mean)
 
-    @property
-    def learnt(self) -> bool:
-        """Tells whether enough answers were seen for all cells: what is expected before says little of prompts."""
-        return len(self._latest) >= FEWEST * self.cells
-
-    def seen(self, tokens: int, output_tokens: int, told: float | None = None) -> None:
-        """An answer to a prompt of `tokens` had so many; `told` were expected, where that was `learnt`."""
+    def seen(self, tokens: int, output_tokens: int, most: int | None = None) -> None:
+        """An answer to a prompt of `tokens`, which had at most `most` of its own, had so many."""
+        # With answers for half of the cells: what is expected before says little of prompts.
+        if len(self._latest) >= FEWEST * self.cells // 2:
+            self._outcomes.append((self.expected(tokens, most).mean, output_tokens))
         self._latest.append((tokens, output_tokens))
-        if told is not None:
-            self._outcomes.append((told, output_tokens))
         self._new += 1
         # At first each answer may be news; later a cut of them all is worth its while now and then.
         if self._new >= min(TOLD_ANEW, len(self._latest) // 4):

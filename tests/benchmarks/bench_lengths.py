@@ -60,7 +60,7 @@ def explained(load: Load) -> float:
     """Share of the variance that is told once all were seen, each told before it was there."""
     length = OutputLength()
     for read, wrote in zip(load.read.tolist(), load.wrote.tolist(), strict=True):
-        length.seen(read, wrote, length.expected(read).mean if length.learnt else None)
+        length.seen(read, wrote)
     return length.explained
 
 

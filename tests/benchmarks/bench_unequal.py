@@ -49,7 +49,7 @@ class Told(OutputLength):
     __slots__ = ("lengths", "next")
 
     def __init__(self, lengths: list[int]) -> None:
-        super().__init__()
+        super().__init__(tells=True)
         self.lengths = lengths
         self.next = 0
 
@@ -63,9 +63,11 @@ class Trusted(OutputLength):
 
     __slots__ = ()
 
+    def __init__(self, cells: int = CELLS) -> None:
+        super().__init__(cells, tells=True)
+
     def _judge(self) -> None:
-        OutputLength._judge(self)
-        self.tells = True
+        """Makes none."""
 
 
 class KnownLengths(Simulated):
@@ -179,7 +181,7 @@ def choice_us(replicas: int, kinds: int) -> tuple[float, float]:
 def match_us(waiting: int, replicas: int, kinds: int) -> float:
     """CPU time of a match of so many with one place at each of so many replicas."""
     views = [Known(f"{i}", f"{i % kinds}", max_concurrency=1) for i in range(replicas)]
-    rule = Matching({f"{k}": LatencyModel(seeded=True) for k in range(kinds)})
+    rule = Matching({f"{k}": LatencyModel(seeded=True) for k in range(kinds)}, OutputLength(tells=True))
     queued = [Queued(i, Asked(100 + 7 * i, None, None, LATENCY_S), 0.0) for i in range(waiting)]
 
     def one() -> None:

@@ -86,7 +86,7 @@ def line_of(url: str, name: str) -> Coefficients:
 
 
 def lengths_known() -> OutputLength:
-    length = OutputLength()
+    length = OutputLength(tells=True)
     for k in range(2 * FEWEST):
         length.seen(READ, (SHORT, LONG)[k % 2])
     return length

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from itertools import product
 from math import inf
@@ -12,10 +13,13 @@ from cascadia.dispatch.candidate import Asked
 from cascadia.dispatch.earliest_finish import EarliestFinish, Trial
 from cascadia.dispatch.latency_model import LatencyModel
 from cascadia.dispatch.matching import Matching
+from cascadia.dispatch.output_length import OutputLength
 from cascadia.dispatch.simulated import Known, SimulatedMatching
 from tests.benchmarks.kairos_setting import LARGEST, QUANTILE, TYPES, USD, Floats, Ints, Model
 
 Config = tuple[int, ...]
+SIZES_KNOWN = partial(OutputLength, tells=True)
+"""An answer counts for one token, which is its limit too: nothing of lengths is to be learnt."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,14 +116,15 @@ def clockwork(scene: Scene, config: Config, arrival_s: Floats) -> Floats:
 def matching(scene: Scene, config: Config, arrival_s: Floats, *, learnt: bool = False) -> Floats:
     """Ours as the router runs it; `learnt`: without a plan's coefficients."""
     return _served(scene, config, arrival_s, SimulatedMatching(
-        Matching({} if learnt else _models(scene, config)), _known(config), scene.qos_s, most_output=1
+        Matching({} if learnt else _models(scene, config), SIZES_KNOWN()), _known(config), scene.qos_s,
+        most_output=1,
     ))  # fmt: skip
 
 
 def earliest_finish(scene: Scene, config: Config, arrival_s: Floats) -> Floats:
     """Ours as the router runs it, with queues at the instances."""
     return _served(scene, config, arrival_s, AtOnce(
-        EarliestFinish(_models(scene, config)), _known(config), scene.qos_s
+        EarliestFinish(_models(scene, config), SIZES_KNOWN()), _known(config), scene.qos_s
     ))  # fmt: skip
 
 

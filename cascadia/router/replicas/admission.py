@@ -171,7 +171,7 @@ class Admission:
     def tokens(self, call: Call) -> int:
         """Tokens that the call is likely to read and write."""
         if self.timed is not None:
-            return call.tokens + round(self.timed.length.expected(call.tokens, call.most_output).mean)
+            return self.timed.tokens(self.asked(call))
         return call.tokens + self.length.expected(call.most_output)
 
     @property

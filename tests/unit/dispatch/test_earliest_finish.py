@@ -6,10 +6,12 @@ from math import inf
 import numpy as np
 import pytest
 
+from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Asked
 from cascadia.dispatch.earliest_finish import ENOUGH, SPARE, EarliestFinish, Trial
 from cascadia.dispatch.latency_model import NOTHING_KNOWN, Coefficients, LatencyModel, Seen, load_of
-from cascadia.dispatch.output_length import FEWEST, KEPT, TOLD_ANEW, OutputLength
+from cascadia.dispatch.least_outstanding import LeastOutstanding
+from cascadia.dispatch.output_length import CELLS, ENOUGH_TOLD, FEWEST, KEPT, TOLD_ANEW, OutputLength
 from cascadia.dispatch.simulated import Known, Simulated
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from tests.unit.sim.machines import machine
@@ -24,7 +26,7 @@ def known(*kinds: str) -> list[Known]:
 
 def told(tokens: int) -> OutputLength:
     """Answers are known to have so many tokens."""
-    length = OutputLength()
+    length = OutputLength(tells=True)
     for _ in range(FEWEST):
         length.seen(100, tokens)
     return length
@@ -160,10 +162,39 @@ def test_lengths_are_gone_by_again_once_prompts_tell_them() -> None:
     rule = learnt(lambda k: 400 if k // 2 % 2 else 20)
     assert not rule.relied
     for k in range(KEPT + TOLD_ANEW):
-        rule.length.seen(
-            1000 if k % 2 else 10, 400 if k % 2 else 20, rule.length.expected(1000 if k % 2 else 10).mean
-        )
+        rule.length.seen(1000 if k % 2 else 10, 400 if k % 2 else 20)
     assert rule.relied
+
+
+def test_lengths_are_not_gone_by_before_it_is_known_that_they_are_told() -> None:
+    length, answers = OutputLength(), 0
+    while not length.tells:
+        length.seen(1000 if answers % 2 else 10, 400 if answers % 2 else 20)
+        answers += 1
+    assert answers >= FEWEST * CELLS // 2 + ENOUGH_TOLD
+    assert answers < 2 * FEWEST * CELLS
+
+
+def test_while_lengths_are_not_told_choices_are_those_of_the_least_outstanding_by_the_mean_of_all() -> None:
+    rng, rule, plain, length = np.random.default_rng(2), seeded(), LeastOutstanding(), AnswerLength()
+    rule.length = OutputLength()
+    replicas, others, running = known("fast", "slow", "fast"), known("fast", "slow", "fast"), []
+    for _ in range(2000):
+        asked, wrote = Asked(int(rng.integers(1, 900))), int(rng.integers(1, 900))
+        chosen, tokens = rule.choose(replicas, asked), asked.tokens + length.expected()
+        assert chosen == plain.choose(others, tokens)
+        trial = rule.given(replicas[chosen], asked)
+        assert trial.tokens == tokens
+        replicas[chosen].count(1, trial.tokens)
+        others[chosen].count(1, tokens)
+        running.append((chosen, trial, wrote))
+        if len(running) > 40:
+            at, trial, wrote = running.pop(int(rng.integers(40)))
+            replicas[at].count(-1, -trial.tokens)
+            others[at].count(-1, -trial.tokens)
+            length.seen(wrote)
+            rule.ended(trial, wrote, LatencyModel(SLOW if at == 1 else FAST).seconds(trial.seen, wrote))
+    assert not rule.length.tells
 
 
 def test_replicas_that_come_and_go_are_seen() -> None:

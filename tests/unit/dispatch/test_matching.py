@@ -23,7 +23,7 @@ SLOW = Coefficients(0.02, 5e-3, 1e-3, 1e-4)
 
 
 def rule(**kinds: Coefficients) -> Matching:
-    length = OutputLength()
+    length = OutputLength(tells=True)
     for _ in range(FEWEST):
         length.seen(100, 1)
     kinds = kinds or {"fast": FAST, "slow": SLOW}
