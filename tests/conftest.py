@@ -9,6 +9,7 @@ A shell ignores SIGINT for what it starts in the background, and children inheri
 import os
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -24,9 +25,16 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+@pytest.fixture(scope="session")
+def among_workers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of this run of the tests, the same for all processes of xdist."""
+    mine = tmp_path_factory.getbasetemp()
+    return mine.parent if "PYTEST_XDIST_WORKER" in os.environ else mine
+
+
 @pytest.fixture(autouse=True, scope="session")
-def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def own_cache(among_workers: Path) -> Iterator[None]:
     """Tests keep their tables to themselves: none is read from, or left in, the user's cache."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CASCADIA_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        patch.setenv("CASCADIA_CACHE_DIR", str(among_workers / "cache"))
         yield

@@ -13,7 +13,7 @@ from pathlib import Path
 from cascadia.planner.plan import plan
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.state import Effort
-from tests.unit.planner.specs import changed, write_inputs, write_spec
+from tests.unit.planner.specs import small_spec, write_inputs, write_spec
 
 LITTLE = Effort(routings=3, combinations=16, simulated_requests=400, fewest_simulations=8)
 
@@ -22,10 +22,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         os.environ["CASCADIA_CACHE_DIR"] = name
         write_inputs(Path(name))
-        spec = changed("cluster.pools.0.nodes", 1)
-        for stage in spec["stages"]:
-            stage["model"] = spec["stages"][0]["model"]
-        plan(read_problem(write_spec(Path(name), spec)), effort=LITTLE)
+        plan(read_problem(write_spec(Path(name), small_spec())), effort=LITTLE)
 
 
 if __name__ == "__main__":

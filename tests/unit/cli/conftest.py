@@ -1,5 +1,8 @@
 """A small plan on disk, made by the real planner, for commands that read plans."""
 
+import fcntl
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -8,14 +11,23 @@ from tests.unit.cli.commands import run
 from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a spec, its trace, and the plan made from it."""
-    folder = tmp_path_factory.mktemp("planned")
-    write_inputs(folder)
-    write_spec(folder, valid_spec())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CASCADIA_CACHE_DIR", str(folder / "cache"))
-        result = run("plan", str(folder / "cascade.yaml"), "--out", str(folder / "plan"), "--no-report")
-    assert result.exit_code == 0, result.output
+@pytest.fixture(scope="session")
+def planned(among_workers: Path) -> Path:
+    """Planned by the first process that asks; the others wait for it."""
+    folder = among_workers / "planned"
+    with (among_workers / "planned.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            making = Path(tempfile.mkdtemp(dir=among_workers))
+            write_inputs(making)
+            write_spec(making, valid_spec())
+            result = run("plan", str(making / "cascade.yaml"), "--out", str(making / "plan"), "--no-report")
+            assert result.exit_code == 0, result.output
+            making.rename(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def folder(planned: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a spec, its trace, and the plan made from it: each module's own."""
+    return Path(shutil.copytree(planned, tmp_path_factory.mktemp("planned") / "folder"))

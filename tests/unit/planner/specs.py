@@ -48,6 +48,14 @@ def without(path: str) -> dict[str, Any]:
     return document
 
 
+def small_spec() -> dict[str, Any]:
+    """A valid spec that is planned in a second or two: small models on one node."""
+    document = changed("cluster.pools.0.nodes", 1)
+    for stage in document["stages"]:
+        stage["model"] = document["stages"][0]["model"]
+    return document
+
+
 def write_spec(folder: Path, document: dict[str, Any]) -> Path:
     path = folder / "cascade.yaml"
     path.write_text(yaml.safe_dump(document))

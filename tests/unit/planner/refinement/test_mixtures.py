@@ -3,6 +3,7 @@
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from cascadia.files.plan_file import parse_plan, plan_json, write_plan
 from cascadia.planner import plan as planning
 from cascadia.planner.baselines.compare import ours
 from cascadia.planner.baselines.single_model import searched
-from cascadia.planner.plan import open_search, plan, routings_of
+from cascadia.planner.plan import PlanResult, open_search, plan, routings_of
 from cascadia.planner.refinement.mixed_search import mixtures
 from cascadia.planner.refinement.refine import EFFORT, rank
 from cascadia.planner.replay.replay import gate_decisions, replay
@@ -39,6 +40,11 @@ def coarse(quality_min: float = 62.0, *, stages: int = 2, levels: int = 3) -> Pr
         table=rising_table(stages, prompts=400, levels=levels),
         trace=traffic(400, 40.0),
     )
+
+
+@cache
+def planned(quality_min: float) -> PlanResult:
+    return plan(coarse(quality_min))
 
 
 @pytest.mark.parametrize(("stages", "levels", "bar"), [(2, 3, 62.0), (3, 1, 56.0)])
@@ -66,7 +72,7 @@ def test_nobody_is_worse_off_for_there_being_mixtures(monkeypatch: pytest.Monkey
     gains = []
     for bar in (60.0, 62.0, 64.0):
         given = coarse(bar)
-        mixed = plan(given).plan
+        mixed = planned(bar).plan
         with monkeypatch.context() as without:
             without.setattr(planning, "with_mixed", lambda found, *_: found)
             plain = plan(given).plan
@@ -83,7 +89,7 @@ def test_nobody_is_worse_off_for_there_being_mixtures(monkeypatch: pytest.Monkey
 
 
 def test_a_written_mixture_is_played_again_as_it_was_planned(tmp_path: Path) -> None:
-    result = plan(coarse())
+    result = planned(62.0)
     written = result.plan
     if written.mixture is None:
         pytest.fail("no mixture was planned")

@@ -18,7 +18,7 @@ from cascadia.router.settings.from_plan import settings_of, under_plan
 from cascadia.router.settings.model import GearSettings
 from cascadia.testing.plans import POOLS, plan, stage
 from tests.unit.controller.machine import local, two_stages
-from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import small_spec, write_inputs, write_spec
 from tests.unit.router.server.test_serve import CERTAINTY
 
 ADDRESSES = {"small": ["http://h:1", "http://h:2"], "large": ["http://h:3"]}
@@ -58,8 +58,8 @@ def test_the_demos_router_file_has_them() -> None:
 
 def test_what_the_spec_says_of_too_much_reaches_the_router(tmp_path: Path) -> None:
     write_inputs(tmp_path)
-    spec = write_spec(tmp_path, valid_spec() | {"under_load": {"then": "refuse"}, "gears": {"count": 1}})
-    effort = Effort(routings=2, combinations=20, simulated_requests=2_000)
+    spec = write_spec(tmp_path, small_spec() | {"under_load": {"then": "refuse"}, "gears": {"count": 1}})
+    effort = Effort(routings=2, combinations=20, simulated_requests=400, fewest_simulations=4)
     write_plan(planned(read_problem(spec), effort=effort).plan, tmp_path / "plan.json")
     found = read_plan(tmp_path)
     groups = [*((stage.name, stage.replicas) for stage in found.stages), ("judge", found.judge.replicas)]
