@@ -6,11 +6,12 @@ decode steps; the first token and the last are late by the same. No engine is oc
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from cascadia_sim.engine.arrays import Floats
-from cascadia_sim.iteration.timing import Ints, ReplicaTiming
+from cascadia_sim.iteration.timing import TIMINGS_KEPT, Ints, ReplicaTiming
 
 
 def delays_ps(
@@ -32,5 +33,9 @@ def delays_ps(
 
 def constants(timings: Sequence[ReplicaTiming]) -> Floats:
     """By replica [R, 3]: the fixed time, the decode steps, and what one of these takes alone, in ps."""
-    told = [(t.client_ps, t.client_steps, int(t.token_ps[1] + t.sequence_ps[1])) for t in timings]
-    return np.array(told, np.float64).reshape(-1, 3)
+    return np.array([_told(t) for t in timings], np.float64).reshape(-1, 3)
+
+
+@lru_cache(TIMINGS_KEPT)
+def _told(timing: ReplicaTiming) -> tuple[int, float, int]:
+    return timing.client_ps, timing.client_steps, int(timing.token_ps[1] + timing.sequence_ps[1])

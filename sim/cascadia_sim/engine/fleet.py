@@ -1,6 +1,7 @@
 """Replica timings and requests laid out as the arrays that the kernel works on."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import numpy as np
 
@@ -34,11 +35,11 @@ def requests_of(arrival_ps: Ints, input_tokens: Ints, output_tokens: Ints, cache
 def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     """A lane for each of `timings`, in their order."""
     lanes = len(timings)
-    seqs, stages = max(t.max_num_seqs for t in timings), max(t.lanes for t in timings)
     different = list({id(t): t for t in timings}.values())
-    token_at = np.cumsum([0, *(t.token_ps.size for t in different)])
-    sequence_at = np.cumsum([0, *(t.sequence_ps.size for t in different)])
-    draft_at = np.cumsum([0, *(t.draft_ps.size for t in different)])
+    seqs, stages = max(t.max_num_seqs for t in different), max(t.lanes for t in different)
+    token_at = list(accumulate((t.token_ps.size for t in different), initial=0))
+    sequence_at = list(accumulate((t.sequence_ps.size for t in different), initial=0))
+    draft_at = list(accumulate((t.draft_ps.size for t in different), initial=0))
     table_of = {id(t): i for i, t in enumerate(different)}
     rows = np.zeros((len(different), kernel.LIMITS), np.int64)
     for i, (t, row) in enumerate(zip(different, rows, strict=True)):
@@ -61,7 +62,7 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         state=state,
         finish_step=np.zeros((lanes, seqs), np.int64),
         running=np.zeros((lanes, seqs), np.int64),
-        residues=np.zeros((lanes, max(t.block_size for t in timings)), np.int64),
+        residues=np.zeros((lanes, max(t.block_size for t in different)), np.int64),
         preempted=np.zeros((lanes, seqs), np.int64),
         filled=np.zeros((lanes, seqs), np.int64),
         finished=np.zeros((lanes, seqs), np.int64),

@@ -1,13 +1,14 @@
 """The requests that a replica is given, checked once, before anything is simulated."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from cascadia_sim.errors import BadInput
-from cascadia_sim.iteration.timing import Ints, ReplicaTiming
+from cascadia_sim.iteration.timing import TIMINGS_KEPT, Ints, ReplicaTiming
 
 
 class RequestArrays(NamedTuple):
@@ -79,6 +80,7 @@ def check_ran(arrival_ps: Ints, finish_ps: Ints) -> None:
         )
 
 
+@lru_cache(TIMINGS_KEPT)
 def check_timing(timing: ReplicaTiming) -> None:
     """Raises `BadInput` for tables and limits at which the engine would stand still or read past an end."""
     t = timing

@@ -15,6 +15,9 @@ Ints = NDArray[np.int64]
 
 PS_PER_S = 1_000_000_000_000
 
+TIMINGS_KEPT = 256
+"""What is told of so many timings is remembered: a search simulates the same few some ten thousand times."""
+
 
 def _nothing() -> Ints:
     return np.zeros(0, np.int64)
