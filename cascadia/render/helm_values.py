@@ -15,6 +15,7 @@ from cascadia.render.engines import HTTP_PORT, IMAGE, RENDEZVOUS_PORT, VERSION
 from cascadia.render.gpu_nodes import labelled
 from cascadia.render.kubernetes.chart_values import defaults
 from cascadia.render.models import is_path, mounted_weights
+from cascadia.render.notes import probes_refused
 from cascadia.render.one_pass import exit_arguments
 from cascadia.render.yaml_text import yaml_text
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
@@ -107,11 +108,7 @@ def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str,
         args = defaults()["judge"]["service"]["args"]
         found["service"] = {"args": [*args, *exit_arguments(judge.exits)]}
     if found["kind"] == "probe":
-        raise BadInput(
-            "plan: judge",
-            "is of kind probe, and the chart starts no probes",
-            "start engines and probes yourself, and `cascadia serve PLAN --endpoint STAGE=URL`",
-        )
+        raise probes_refused("the chart starts no probes")
     return found
 
 

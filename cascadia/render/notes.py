@@ -1,5 +1,6 @@
 """Notes on what a person must know or do before the rendered plan can run."""
 
+from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Deployed, Plan
 from cascadia.render.models import is_path, is_quantised, mounted_weights, weights
 from cascadia.render.one_pass import in_one_pass
@@ -26,6 +27,15 @@ def notes(plan: Plan) -> tuple[str, ...]:
             "head.json; where that folder is read-only, what is certified ends with the process"
         )
     return tuple(found)
+
+
+def probes_refused(what: str) -> BadInput:
+    """Refusal to start engines that a probe would have to stand in front of."""
+    return BadInput(
+        "plan: judge",
+        f"is of kind probe, and {what}",
+        "start engines and probes yourself (`cascadia judge serve`), and `cascadia serve PLAN --endpoint STAGE=URL`",
+    )
 
 
 def _notes(name: str, unit: Deployed, model: str) -> list[str]:

@@ -27,6 +27,7 @@ from cascadia.render.engine_groups import EngineGroup, engine_groups
 from cascadia.render.engines import STARTUP_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
+from cascadia.render.notes import probes_refused
 from cascadia.render.one_pass import in_one_pass
 from cascadia.render.processes import LOOPBACK
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
@@ -243,6 +244,11 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
             "tells of the question alone, and nothing says where its heads are served",
             "write router: {foresight: {replicas: [{url: ...}]}} into --engines local.yaml",
         )
+    # Commands of one's own may start a probe in front of each engine.
+    by_hand = "judge" in router and all(s.name in local.stages for s in plan.stages[:-1] if s.deployed)
+    kinds = plan.judge.kind, router.get("judge", {}).get("kind")
+    if plan.judges and "probe" in kinds and not by_hand:
+        raise probes_refused("`cascadia up` starts no probes")
     if plan.judges and "judge" not in router:
         if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}

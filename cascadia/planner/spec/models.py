@@ -253,6 +253,16 @@ class ExitSpec(Section):
         description="After so many tokens of its thinking; the quality table calls the point `<stage>@<tokens>`."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _not_at_layers(cls, value: object) -> object:
+        if isinstance(value, dict) and "layer" in value:
+            raise ValueError(
+                "no engine that writes text lets an answer out behind a layer; write thinking_tokens, or for models "
+                "that answer in one pass `cascadia exits train` and exits: {risk: 1%} at the top"
+            )
+        return value
+
 
 class StageSpec(EngineOptions):
     """One model of the cascade."""

@@ -35,6 +35,16 @@ class OnePassStage(Section):
         None, gt=0, le=1e6, description="Memory that the model takes on a worker, batches included."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _exits_of_all(cls, value: object) -> object:
+        if isinstance(value, dict) and "exits" in value:
+            raise ValueError(
+                "exits of one stage cannot be listed: `cascadia exits train` finds its layers; write exits: {risk: 1%} "
+                "at the top, for all stages"
+            )
+        return value
+
     @field_validator("task", mode="before")
     @classmethod
     def _answers_alone(cls, task: object) -> object:

@@ -11,6 +11,7 @@ from cascadia.render.engine_groups import JUDGE as SERVED_JUDGE
 from cascadia.render.engine_groups import EngineGroup
 from cascadia.render.engines import HTTP_PORT
 from cascadia.render.kubernetes.chart_values import defaults
+from cascadia.render.notes import probes_refused
 from cascadia.render.one_pass import exit_arguments
 from cascadia.render.processes import LOOPBACK, Process, node_names, processes
 from cascadia.render.yaml_text import yaml_text
@@ -54,6 +55,8 @@ def _router_document(plan: Plan, running: Sequence[Process]) -> dict[str, Any]:
     judge = plan.judge
     if not plan.judges:
         return document
+    if judge.kind == "probe":
+        raise probes_refused("compose starts no probes")
     if judge.kind == "llm":
         at: list[dict[str, Any]] = [{"url": url} for url in urls.get(SERVED_JUDGE, ())]
         model = SERVED_JUDGE

@@ -463,6 +463,12 @@ def _check_tasks(settings: RouterSettings, where: str) -> None:
             raise BadInput(
                 at, f"has task {task} and what reads a written answer", "leave out verifiers and skip_below"
             )
+        if task != "generate" and stage.exits:
+            raise BadInput(
+                f"{at}.exits",
+                f"are of models that think, and its task is {task}",
+                "leave them out: `cascadia engine serve --exits` lets inputs out at ramps",
+            )
         if stage.earlier_weight and (i == 0 or task != "classify"):
             raise BadInput(
                 f"{at}.earlier_weight",

@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.render import render
 from cascadia.router.settings.file import read_settings
@@ -102,3 +103,8 @@ def test_the_file_is_yaml_that_stays_the_same() -> None:
     text = render(found, found.cluster, "compose")
     assert text == render(found, found.cluster, "compose")
     assert yaml.safe_load(text)["name"] == "cascadia"
+
+
+def test_a_probe_is_refused_since_compose_starts_none() -> None:
+    with pytest.raises(BadInput, match="kind probe, and compose starts no probes"):
+        composed(judged("probe"))

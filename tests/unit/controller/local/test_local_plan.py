@@ -7,6 +7,7 @@ import pytest
 
 from cascadia.controller.local.desired import local_plan
 from cascadia.controller.local.launch import launch_of
+from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
 from cascadia.domain.plan import LatencyLine
 from tests.unit.controller.machine import local, two_stages
@@ -57,3 +58,20 @@ def test_the_router_is_told_what_gears_were_planned_for_however_many_replicas_th
     shares = {kind.stage: launch.capacity_rps for kind, launch in geared.launches.items()}
     assert 2 * shares["small"] == pytest.approx(rates["small"])
     assert all("planned_share" not in stage for stage in local_plan(plan, local(tmp_path)).router["stages"])
+
+
+def test_a_probe_that_nobody_would_start_is_refused_and_ones_own_commands_may_start_it(
+    tmp_path: Path,
+) -> None:
+    """Engines without a probe in front of them would fail every verdict, one by one."""
+    plan = two_stages(1, 1)
+    probing = replace(plan, judge=replace(plan.judge, kind="probe"))
+    told = local(tmp_path)
+    with pytest.raises(BadInput, match=r"plan: judge: is of kind probe, and `cascadia up` starts no probes"):
+        local_plan(probing, told)
+    given = told.model_copy(update={"router": {**told.router, "judge": {"kind": "probe"}}})
+    assert local_plan(probing, given).router["judge"] == {"kind": "probe"}
+    planned = given.model_copy(update={"stages": {"large": told.stages["large"]}})
+    for each in (probing, plan):
+        with pytest.raises(BadInput, match="starts no probes"):
+            local_plan(each, planned)

@@ -42,6 +42,11 @@ CASES = {
         "gears need to know what is too slow or what may give way; add objective.latency_max_s or under_load, or write"
         " gears: {count: 1}",
     ),
+    "an exit behind a layer": (
+        changed("stages.0.exits", [{"layer": 3}]),
+        "stages[0].exits[0]: no engine that writes text lets an answer out behind a layer; write thinking_tokens, or "
+        "for models that answer in one pass `cascadia exits train` and exits: {risk: 1%} at the top",
+    ),
     "a promise of exits that nobody has": (
         changed("exits", {"risk": "1%"}),
         "exits promises something of exits, and no stage has any; remove it, or list a stage's",

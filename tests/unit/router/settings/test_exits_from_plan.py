@@ -70,6 +70,14 @@ def test_a_promise_of_exits_that_nobody_has_is_one_line(tmp_path: Path) -> None:
         in_file(tmp_path, document)
 
 
+def test_exits_of_a_model_that_does_not_think_are_one_line(tmp_path: Path) -> None:
+    stage = {"name": "a", "task": "classify", "exits": [{"thinking_tokens": 9, "threshold": 1}]}
+    with pytest.raises(
+        BadInput, match=r"stages\[0\]\.exits: are of models that think, and its task is classify"
+    ):
+        in_file(tmp_path, {"stages": [stage]})
+
+
 def test_up_refuses_a_promise_of_exits_that_its_plan_lacks_and_later_plans_may_lack_them(
     tmp_path: Path,
 ) -> None:
