@@ -83,6 +83,11 @@ class FleetLoad:
         peers.answers["in flight"] = self._told
 
     @property
+    def host(self) -> str:
+        """This router's name among those that share a Redis; its processes have the same."""
+        return self._host
+
+    @property
     def total(self) -> int:
         return self._router.metrics.running * self.alike + self.others
 

@@ -43,11 +43,13 @@ class RedisChannel:
             await asyncio.wait({self._listener}, timeout=PATIENCE_S)
         await self._client.aclose()
 
-    async def tell(self, news: bytes) -> None:
+    async def tell(self, news: bytes) -> int:
+        """How many listen, all that were told among them; 0 where Redis is gone."""
         # Who listens says that Redis is gone.
         with suppress(RedisError, OSError, TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
-                await self._client.publish(self._name, news)
+                return int(await self._client.publish(self._name, news))
+        return 0
 
     async def _listen(self) -> None:
         while not self._stopped:

@@ -343,8 +343,9 @@ function show(state) {
   else if (state.ready) health("ready", "ok");
   else health("not ready", "bad");
   byId("version").textContent = state.version;
+  const routers = state.routers > 1 ? `, ${state.routers} routers` : "";
   const processes = state.processes > 1 ? `, ${state.processes} processes` : "";
-  byId("uptime").textContent = `up ${ago(state.uptime_s)}${processes}`;
+  byId("uptime").textContent = `up ${ago(state.uptime_s)}${routers}${processes}`;
   document.title = `${state.ready ? "" : "not ready · "}${state.cascade}`;
   tiles(state);
   funnel(state);

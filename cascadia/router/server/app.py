@@ -27,6 +27,7 @@ from cascadia.router.live.exit_states import ExitStates
 from cascadia.router.live.fleet_load import FleetLoad
 from cascadia.router.live.gears import Gears, GearWatch
 from cascadia.router.live.metrics_state import RouterState
+from cascadia.router.live.other_routers import OtherRouters
 from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.live.session_news import ConversationNews
 from cascadia.router.live.succession import Succession
@@ -75,6 +76,7 @@ class Router:
         self.held = HeldBytes(settings.limits.max_held_bytes)
         self.load = FleetLoad(self)
         self.plans = Succession(self._activated(settings))
+        self.others = OtherRouters(self, self.observers.page)
         self.news = ConversationNews(self)
         self.news.follow()
         self.metrics.registry.register(RouterState(self))
@@ -180,6 +182,7 @@ class Router:
         check_budgets(self.settings, self.access.keyring if self.access is not None else None)
         await keep_up(self.access, self.settings.keys, self.metrics)
         self.news.start()
+        self.others.start()
         self.gear_watch.start()
         await self.exit_states.start()
         if self.admin is not None:
@@ -197,6 +200,7 @@ class Router:
         await self.exit_states.stop()
         await self.peers.stop()
         await self.news.stop()
+        await self.others.stop()
         if self.admin is not None:
             await self.admin.stop()
         await self.plans.stop()

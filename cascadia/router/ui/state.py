@@ -23,9 +23,15 @@ from cascadia.router.ui.process_state import Gears
 
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
 State = dict[str, Any]
+Elsewhere = Callable[[bytes], Awaitable[list[tuple[str, bytes]]]]
+"""Host and share of each process of other routers, of a window."""
 STEP = ("stage", "outcome", "score", "threshold", "seconds", "replica")
 MOST_KEYS = 50
 """Keys that the page shows, those that spent most."""
+
+
+async def _nobody(_: bytes) -> list[tuple[str, bytes]]:
+    return []
 
 
 class Peers(Protocol):
@@ -76,7 +82,8 @@ class Page:
         self.started_s = time.time()
         self.history = History(router.metrics, lambda: asyncio.get_running_loop().time())
         self._recent: deque[tuple[float, dict[str, Any]]] = deque(maxlen=RECENT)
-        router.peers.answers["page"] = self._told
+        router.peers.answers["page"] = self.told
+        self.elsewhere: Elsewhere = _nobody
         self._evaluations = evaluations or Evaluations()
         router.peers.answers["evaluations"] = self._evaluated
 
@@ -86,8 +93,10 @@ class Page:
     async def state(self, window: str) -> State:
         """State of all processes together. `window` is one of `WINDOWS`."""
         router = self.router
-        others = await router.peers.ask("page", window.encode("ascii"))
+        body = window.encode("ascii")
+        others, elsewhere = await asyncio.gather(router.peers.ask("page", body), self.elsewhere(body))
         shares = [self.share(window), *map(read_share, others.values())]
+        shares += [read_share(text) for _, text in elsewhere]
         seen = added([share.moved for share in shares])
         now = together([share.now for share in shares])
         return {
@@ -95,6 +104,7 @@ class Page:
             "cascade": router.settings.cascade,
             "playground": self._playground(),
             "processes": len(shares),
+            "routers": 1 + len({host for host, _ in elsewhere}),
             "ready": now["ready"],
             "draining": now["draining"],
             "uptime_s": now["uptime_s"],
@@ -167,7 +177,8 @@ class Page:
         loads = [(part.last.running, part.by("gear_requests")) for part in self.history.between()]
         return Share(self.history.window(WINDOWS[window]).moved, parts, now, loads)
 
-    async def _told(self, window: bytes) -> bytes:
+    async def told(self, window: bytes) -> bytes:
+        """This process's share, as another reads it."""
         return written(self.share(window.decode("ascii")))
 
     def _gears(self, gears: Gears, seen: Window, shares: Sequence[Share]) -> State:
