@@ -33,8 +33,8 @@ _GONE = _FREE | {"reset", "unhealthy"}
 """What needs no budget to be sent again."""
 
 
-_BLAMELESS = frozenset({"busy", "elsewhere", "exhausted"})
-"""What does not say that anything is wrong with the replica."""
+_BLAMELESS = frozenset({"busy", "elsewhere", "exhausted", "forbidden", "too-large"})
+"""What does not say that anything is wrong with the replica: the request may have asked for it."""
 
 
 class Begun(Struct, frozen=True):

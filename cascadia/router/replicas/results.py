@@ -16,8 +16,10 @@ Reader = Callable[[bytes, bytes], Awaitable[T]]
 Done = Callable[[bool | None], None]
 """Ends a request at its replica: True where that did well, None where it cannot be told."""
 
-_MISCONFIGURED = frozenset({401, 403, 404, 405})
-"""Not the client's doing: key, model and path of what an engine gets are the router's."""
+_MISCONFIGURED = frozenset({401, 402, 404, 405, 407})
+"""Not the client's doing: key, its credit, model and path of what an engine gets are the router's."""
+_FORBIDDEN = 403
+"""A wrong key, or a filter in front of somebody else's API that stopped this prompt: others may do well there."""
 _BUSY = frozenset({408, 409, 425, 429})
 MISSING = frozenset({404, 405})
 """Not here, be it what was asked for or the path."""
@@ -65,6 +67,8 @@ def refuse(connection: Connection) -> None:
     # 503 says that something is wrong, unless it says for how long.
     if status in _BUSY or (status == 503 and answer.retry_after):
         raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(answer.retry_after))
+    if status == _FORBIDDEN:
+        raise UpstreamError("forbidden", f"HTTP {status}")
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
         raise UpstreamError("status", f"HTTP {status}")
 

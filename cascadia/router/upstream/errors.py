@@ -15,6 +15,7 @@ Kind = Literal[
     "busy",
     "elsewhere",
     "exhausted",
+    "forbidden",
 ]
 
 

@@ -706,6 +706,48 @@ def lacking(paths: tuple[str, ...] = (), known: str = "") -> Answer:
     return answer
 
 
+async def filtered(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """A filter in front of an API, an account without credit, and what is larger than the router takes: by request."""
+    asked = body.get("user")
+    if asked in ("402", "403"):
+        send(writer, int(asked), b'{"error": {"message": "no"}}')
+    else:
+        send(writer, 200, completion("x" * 50_000 if asked == "large" else engine.text))
+
+
+@pytest.mark.parametrize("asked", ["403", "large"])
+def test_what_one_client_asks_for_opens_no_breaker(asked: str) -> None:
+    async def main() -> None:
+        small, large = FakeEngine("s", answer=filtered), FakeEngine("l")
+        gate = ScriptedGate({"s": 90.0})
+        limits = {"max_answer_bytes": 20_000}
+        async with (
+            started(small, large),
+            running(stages(small, large, thresholds=(50,)), gate, **limits) as up,
+        ):
+            for _ in range(10):
+                assert (await up.chat("small", user=asked)).status_code == 502
+                assert (await up.chat(user=asked)).headers["x-cascadia-stage"] == "large"
+            assert up.router.stages[0].replicas[0].breaker.closed
+            assert (await up.chat("small")).status_code == 200
+            assert (await up.chat()).headers["x-cascadia-stage"] == "small"
+
+    run(main)
+
+
+def test_an_account_without_credit_is_not_the_clients_mistake() -> None:
+    async def main() -> None:
+        small, large = FakeEngine("s", answer=filtered), FakeEngine("l")
+        async with (
+            started(small, large),
+            running(stages(small, large, thresholds=(50,)), ScriptedGate({})) as up,
+        ):
+            assert (await up.chat(user="402")).headers["x-cascadia-stage"] == "large"
+            assert (await up.chat("small", user="402")).status_code == 502
+
+    run(main)
+
+
 def test_an_api_that_engines_never_had_is_the_clients_mistake_and_takes_nobody_out() -> None:
     async def main() -> None:
         one, two = (FakeEngine(name, answer=lacking(("/v1/embeddings",))) for name in "ab")
