@@ -120,17 +120,16 @@ class WaitQueue:
         return [t.waiter for t, _ in zip(waiting, range(count), strict=False) if t.waiter is not None]
 
     def give(self, given: Sequence[tuple[Waiter, Any]]) -> None:
-        """Each of these waits no longer."""
+        """Each of these, who are among the `first`, waits no longer."""
         by_waiter = {id(waiter): what for waiter, what in given}
-        kept = []
-        for ticket in self.tickets:
-            what = by_waiter.get(id(ticket.waiter))
-            if what is None or ticket.waiter is None:
-                kept.append(ticket)
-            else:
-                ticket.waiter.given = what
-        gone = [ticket for ticket in reversed(self.tickets) if id(ticket.waiter) in by_waiter]
-        self.tickets = kept
+        at, gone = len(self.tickets), []
+        while at and len(gone) < len(by_waiter):
+            at -= 1
+            ticket = self.tickets[at]
+            if ticket.waiter is not None and id(ticket.waiter) in by_waiter:
+                ticket.waiter.given = by_waiter[id(ticket.waiter)]
+                gone.append(ticket)
+                del self.tickets[at]
         for ticket in gone:
             _end(ticket.woken)
 

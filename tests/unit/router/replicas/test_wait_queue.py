@@ -1,15 +1,16 @@
 """Who is served next, where requests wait."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
 import uvloop
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascadia.dispatch.candidate import Asked
 from cascadia.router.replicas.queue_rate import Pace
-from cascadia.router.replicas.wait_queue import MOST_SLACK_S, MOST_STEPS, STEP_S, Outcome, WaitQueue
+from cascadia.router.replicas.wait_queue import MOST_SLACK_S, MOST_STEPS, STEP_S, Outcome, Waiter, WaitQueue
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -48,6 +49,46 @@ def test_nobody_is_overtaken_by_those_who_come_too_long_after() -> None:
     worst = wait_queue.rank(10**9, 0.0)
     assert wait_queue.rank(-(10**9), 2 * MOST_STEPS * STEP_S - 0.1) < worst
     assert wait_queue.rank(-(10**9), 2 * MOST_STEPS * STEP_S) > worst
+
+
+class Touched(list[Any]):
+    """Counts what is looked at."""
+
+    looked = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        self.looked += 1
+        return super().__getitem__(at)
+
+    def __iter__(self) -> Iterator[Any]:
+        self.looked += len(self)
+        return super().__iter__()
+
+
+def test_what_a_place_costs_does_not_grow_with_those_who_wait() -> None:
+    async def main() -> None:
+        wait_queue, loop = WaitQueue(), asyncio.get_running_loop()
+        wait_queue.tickets = Touched()
+        waiting = [
+            asyncio.create_task(
+                wait_queue.wait(
+                    loop.time() + 60.0, wait_queue.rank(0, float(n)), Waiter(Asked(1, 1, None), float(n))
+                )
+            )
+            for n in range(500)
+        ]
+        await asyncio.sleep(0)
+        tickets, given = wait_queue.tickets, 0
+        tickets.looked = 0
+        while wait_queue.tickets:
+            first = wait_queue.first(8)
+            wait_queue.give([(first[-1], "a"), (first[0], "b")][: len(first)])
+            given += 1
+        assert await asyncio.gather(*waiting) == ["woken"] * 500
+        assert wait_queue.tickets is tickets
+        assert tickets.looked < 40 * given
+
+    run(main())
 
 
 def test_who_was_woken_in_vain_keeps_its_place() -> None:
