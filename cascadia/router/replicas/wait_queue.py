@@ -122,7 +122,8 @@ class WaitQueue:
     def give(self, given: Sequence[tuple[Waiter, Any]]) -> None:
         """Each of these, who are among the `first`, waits no longer."""
         by_waiter = {id(waiter): what for waiter, what in given}
-        at, gone = len(self.tickets), []
+        at = len(self.tickets)
+        gone: list[_Ticket] = []
         while at and len(gone) < len(by_waiter):
             at -= 1
             ticket = self.tickets[at]
