@@ -142,7 +142,10 @@ class EarliestFinish:
 
     def model(self, kind: str) -> LatencyModel:
         """Model of a kind."""
-        return self.models.setdefault(kind, LatencyModel())
+        found = self.models.get(kind)
+        if found is None:
+            found = self.models[kind] = LatencyModel()
+        return found
 
     def _expected(self, asked: Asked) -> float:
         """Tokens of its answer."""

@@ -30,6 +30,17 @@ class BadInput(CascadiaError):
 
 
 @dataclass(unsafe_hash=True)
+class OutOfTime(CascadiaError):
+    """The time allowed was over before there was an answer, which says nothing of whether there is one."""
+
+    what: str
+    instead: str
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.instead}"
+
+
+@dataclass(unsafe_hash=True)
 class Infeasible(CascadiaError):
     """No plan meets the constraints: which one binds, and the nearest value that would do."""
 

@@ -419,6 +419,22 @@ class NodeLoss:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadRules:
+    """Rules by which a trace became the plan's requests, as in the spec's `workload`.
+
+    `trace_digest`: SHA-256 of the trace's file. On that trace a replay takes its first `max_requests`, at `rate_rps`,
+    too (None: all; the trace's own).
+    """
+
+    trace_digest: str = ""
+    rate_rps: float | None = None
+    lengths: Literal["trace", "table"] | None = None
+    max_requests: int | None = None
+    max_input_tokens: int | None = None
+    overlong: Literal["truncate", "error"] = "truncate"
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
@@ -434,6 +450,7 @@ class Plan:
     `exits` is the promise by which exits are in force, of one-pass models or of stages that think; None: of those every
     input has the whole model, and these are in force as they are. `until_certified` is the plan before.
     `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
+    `workload`: None in older plans, and where no spec was read.
     """
 
     version: int
@@ -461,6 +478,7 @@ class Plan:
     losses: tuple[NodeLoss, ...] = ()
     exits: ExitPromise | None = None
     until_certified: UntilCertified | None = None
+    workload: WorkloadRules | None = None
 
     @property
     def groups(self) -> tuple[ReplicaGroup, ...]:

@@ -6,7 +6,7 @@ from typing import Literal
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.external import External
 from cascadia.domain.objective import GearRule, Objective, UnderLoad
-from cascadia.domain.plan import Balancing, ExitPromise
+from cascadia.domain.plan import Balancing, ExitPromise, WorkloadRules
 from cascadia.domain.points import Exit, Points
 from cascadia.domain.quality import Ints, QualityTable
 from cascadia.domain.workload import Workload
@@ -123,6 +123,7 @@ class Problem:
     where the spec says nothing of it. `points`: the table with the rows of all exits; None where no stage has any.
     `exits`: the promise by which they are certified. `uncertified`: the state until then, in which a deployment must
     hold too; None where nothing is promised.
+    `rules`: how a trace became the workload; None where no spec was read.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -144,6 +145,7 @@ class Problem:
     points: Points | None = None
     exits: ExitPromise | None = None
     uncertified: Uncertified | None = None
+    rules: WorkloadRules | None = None
 
     @property
     def until_certified(self) -> "Problem | None":

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -140,7 +141,7 @@ def plan(
         gears=gears,
     )
     path = Path(spec)
-    found = planned_on_part(read_problem(path, change), lambda problem: make_plan(problem, progress=progress))
+    found = planned_on_part(read_problem(path, change), partial(make_plan, progress=progress))
     return Plan(found.plan, found.notes, folder=path.parent, spec=path, change=change)
 
 

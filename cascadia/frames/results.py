@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from cascadia.domain.plan import Plan
@@ -23,7 +24,8 @@ def simulate(
 ) -> pd.DataFrame:
     """One row a request of `trace`, replayed on `plan` (a plan.json, or its folder) as `cascadia simulate` does:
     `arrival_s`, `ttft_s` and `e2e_s` (seconds from arrival to the first byte and to the whole answer at the user), the
-    `stage` that wrote the answer, `input_tokens`, and the `gear` that the request got where gears are played.
+    `stage` that wrote the answer, `input_tokens`, and the `gear` that the request got where gears are played. A trace
+    that is short beside its latencies is played several rounds, each with rows of its own.
 
     Paths through the cascade are drawn from the plan's shares (seeded), or decided by the scores of `quality_table`.
     Raises `BadInput`.
@@ -45,7 +47,7 @@ def simulated(
 ) -> pd.DataFrame:
     """The same of a plan in hand, whose relative paths start at `folder`."""
     names = [stage.name for stage in plan.stages]
-    requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed)
+    requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed, plan)
     scale = None if plan.judge.scale == 100.0 else plan.judge.scale
     table = None if quality_table is None else read_as_planned(plan, Path(quality_table), scale)
     result = replay(plan, requests, folder=folder, table=table, seed=seed)
@@ -55,7 +57,7 @@ def simulated(
         "ttft_s": (run.first_byte_ps - run.arrival_ps) * PS,
         "e2e_s": run.latency_ps * PS,
         "stage": pd.Categorical.from_codes(run.answered_by.tolist(), pd.Index(names), ordered=True),
-        "input_tokens": requests.input_tokens,
+        "input_tokens": np.resize(requests.input_tokens, run.arrival_ps.size),
         "gear": result.gear,
     }
     return pd.DataFrame({name: column for name, column in columns.items() if column is not None})

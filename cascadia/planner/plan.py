@@ -12,7 +12,8 @@ from typing import Literal
 import numpy as np
 
 from cascadia.domain.cluster import Pool
-from cascadia.domain.errors import Infeasible
+from cascadia.domain.deadline import Deadline
+from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
@@ -35,6 +36,7 @@ from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
 from cascadia.planner.infeasible.nearest import Planning
+from cascadia.planner.infeasible.out_of_time import left_out_note, none_in_time, out_of_time
 from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.pool.kairos_pick import on_picked
 from cascadia.planner.pool.largest_rate import at_factor, for_a_rate, largest_factor
@@ -64,6 +66,10 @@ from cascadia_sim.iteration.timing import PS_PER_S
 
 MAX_ROUTINGS = 2000
 """Routings kept of the frontier, spread over loads and independent of the bar."""
+
+SEARCHED, UNDRAFTED, WITHOUT_EXITS, OTHERS = 0.7, 0.4, 0.5, 0.1
+"""Shares of the time that is left for the search, of that for what has no speculation, for what has no exits, and for
+what others would deploy."""
 
 NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 """Of a refinement's effort: enough to simulate one combination."""
@@ -97,50 +103,66 @@ def plan(
     problem: Problem,
     *,
     formulation: Formulation = "columns",
-    time_limit_s: float = 10.0,
     effort: Effort | None = None,
     progress: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
+    deadline: Deadline | None = None,
 ) -> PlanResult:
-    """The plan for `problem`.
+    """The plan for `problem`; at the `deadline` (None: none) the best found by then, with notes on what was left out.
 
-    Raises `BadInput` for a stage that fits nowhere and `Infeasible` where no plan keeps the objective's bounds.
+    Raises `BadInput` for a stage that fits nowhere, `Infeasible` where no plan keeps the objective's bounds, and
+    `OutOfTime` where none was found by the deadline.
     """
+    deadline = deadline or Deadline()
+    result = _plan(problem, formulation, effort, progress, clock, deadline)
+    return replace(result, notes=(*result.notes, *left_out_note(deadline)))
+
+
+def _plan(
+    problem: Problem,
+    formulation: Formulation,
+    effort: Effort | None,
+    progress: Callable[[str], None],
+    clock: Callable[[], float],
+    deadline: Deadline,
+) -> PlanResult:
     started = clock()
     problem = affordable(problem)
     problem = on_picked(problem) if formulation == "kairos" else problem
     if problem.objective.goal == "rate":
         again = partial(
-            plan,
+            _plan,
             formulation="columns" if formulation == "kairos" else formulation,
-            time_limit_s=time_limit_s,
             effort=effort,
             progress=progress,
             clock=clock,
+            deadline=deadline,
         )
-        planning = asking(formulation, time_limit_s, effort, progress)
-        found = _at_largest_rate(problem, again, planning, lambda: clock() - started)
+        planning = asking(formulation, effort, progress)
+        found = _at_largest_rate(problem, again, planning, deadline, lambda: clock() - started)
         told = replace(found.plan, proof=replace(found.plan.proof, formulation=formulation))
         return replace(found, plan=told)
 
-    def make(problem: Problem, routings: Routings, method: str, also: PlanResult | None = None) -> PlanResult:
+    def make(
+        problem: Problem, routings: Routings, method: str, deadline: Deadline, also: PlanResult | None = None
+    ) -> PlanResult:
         return _planned(
             problem,
             routings,
             method,
             also=also,
             formulation=formulation,
-            time_limit_s=time_limit_s,
             effort=effort,
             progress=progress,
             elapsed=lambda: clock() - started,
+            deadline=deadline,
         )
 
     routings, method = routings_of(problem)
     routings = within_budget(problem, routings)
     if problem.points is None:
-        return make(problem, routings, method)
-    return _with_exits(problem, routings, partial(make, method=method), progress)
+        return make(problem, routings, method, deadline)
+    return _with_exits(problem, routings, partial(make, method=method), deadline, progress)
 
 
 def _planned(
@@ -150,36 +172,40 @@ def _planned(
     *,
     also: PlanResult | None = None,
     formulation: Formulation,
-    time_limit_s: float,
     effort: Effort | None,
     progress: Callable[[str], None],
     elapsed: Callable[[], float],
+    deadline: Deadline,
 ) -> PlanResult:
     """Plan by one of `routings`. `also`: a plan without exits, whose replicas are looked at too."""
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
-    search = start_search(problem, routings, threads)
+    search = start_search(problem, routings, threads, deadline.part(SEARCHED))
 
     def solver_of(part: Search) -> Solver:
-        return solver(part, formulation, time_limit_s)
+        return solver(part, formulation)
 
-    planning = asking(formulation, time_limit_s, effort, progress)
+    planning = asking(formulation, effort, progress)
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     progress("what others would deploy")
-    starts = their_deployments(search)
+    starts = _theirs(search)
     if also is not None:
         starts += on_same_replicas(search, also.search, also.chosen.deployment)
     if (plain := without_drafts(search)) is not None:
         progress("without speculation")
-        undrafted = best_of_parts(plain, solver_of, effort, progress, their_deployments(plain))
+        plain = replace(plain, deadline=search.deadline.part(UNDRAFTED))
+        undrafted = best_of_parts(plain, solver_of, effort, progress, _theirs(plain))
         starts += [undrafted.best.deployment] if undrafted.best is not None else []
         progress("with speculation")
     found = best_of_parts(search, solver_of, effort, progress, starts)
     if found.best is None:
         last_resort = _nearly_full(search, solver_of, effort, progress)
         if last_resort is None or last_resort.best is None:
-            raise explain.why_none(search, found.loop, found.candidates, planning)
+            search = replace(search, deadline=deadline)
+            raise none_in_time(
+                search, lambda: explain.why_none(search, found.loop, found.candidates, planning)
+            )
         found = last_resort
     if problem.quality.left is None:
         # Bounds of mixtures are of the table's own lattice, not of its points'.
@@ -189,43 +215,55 @@ def _planned(
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
+    search = replace(search, deadline=deadline)
     placed = cheaper_on_gears(search, found.candidates, chosen, progress)
     result = _finish(
         search,
         found,
         chosen if placed is None else placed.candidate,
         formulation=formulation,
-        time_limit_s=time_limit_s,
         method=method,
         elapsed=elapsed,
     )
     result = _with_gears(result, placed, progress, elapsed)
-    own = (result.chosen.deployment.routing,) if result.ladder is None else result.ladder.routings
-    losses = node_losses(result.search, result.chosen.deployment, own)
-    return replace(result, plan=replace(result.plan, losses=losses))
+    if not deadline.leaves_out("what the loss of a node leaves"):
+        own = (result.chosen.deployment.routing,) if result.ladder is None else result.ladder.routings
+        losses = node_losses(result.search, result.chosen.deployment, own)
+        result = replace(result, plan=replace(result.plan, losses=losses))
+    return result
+
+
+def _theirs(search: Search) -> list[Deployment]:
+    """Deployments of others, for which a part of the time is spent."""
+    return their_deployments(replace(search, deadline=search.deadline.part(OTHERS)))
 
 
 def _with_exits(
     problem: Problem,
     routings: Routings,
     make: Callable[..., PlanResult],
+    deadline: Deadline,
     progress: Callable[[str], None],
 ) -> PlanResult:
     """The plan without exits, or where one with exits is better, that: nobody is worse off for there being exits.
 
-    `routings` are those without; `make` plans by the routings given. Where exits are certified first, a plan with exits
-    holds before as well; one that does not is only given where there is no other, and says so.
+    `routings` are those without; `make` plans by a problem and routings, until a deadline. Where exits are certified
+    first, a plan with exits holds before as well; one that does not is only given where there is no other, and says so.
     """
-    best, refused = _or_refused(lambda: make(replace(problem, points=None), routings))
+    plain = replace(problem, points=None)
+    best, refused = _or_refused(partial(make, plain, routings, deadline=deadline.part(WITHOUT_EXITS)))
     without = best if problem.exits is not None else None
     objective = problem.objective
     least = least_quality(objective, best.plan.predicted.quality.lower if best else 0.0)
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         loads = start_search(problem, routings, threads)
         sets = list(exit_settings(loads, least))
-    for one in sets:
+    for at, one in enumerate(sets):
+        if deadline.leaves_out("some of the exits"):
+            break
         progress("exits")
-        found, _ = _or_refused(lambda one=one: make(one.problem, one.routings, also=without))  # type: ignore[misc]
+        until = deadline.part(1 / (len(sets) - at))
+        found, _ = _or_refused(partial(make, one.problem, one.routings, deadline=until, also=without))
         if found is None or (best is not None and _rank(problem, found) >= _rank(problem, best)):
             continue
         # Gears may have chosen other replicas than were found to hold before.
@@ -233,7 +271,7 @@ def _with_exits(
             best = replace(found, setting=one.setting)
     for one in sets if best is None and problem.exits is not None else ():
         held = replace(one.problem, uncertified=None)
-        found, _ = _or_refused(lambda one=one, held=held: make(held, one.routings))  # type: ignore[misc]
+        found, _ = _or_refused(partial(make, held, one.routings, deadline=deadline))
         if found is not None:
             told = replace(found.search.problem, uncertified=one.problem.uncertified)
             best = replace(found, setting=one.setting, search=replace(found.search, problem=told))
@@ -241,6 +279,8 @@ def _with_exits(
     if best is None:
         assert refused is not None
         raise refused
+    if best.setting is None and deadline.left_out:
+        return best
     if best.setting is None:
         note = (
             "no exit was worth it: the plan without is as good" if sets else "no exits reach the bar for less"
@@ -261,10 +301,10 @@ def _why_not_before(problem: Problem, found: PlanResult) -> str:
     return until_certified(found.search, found.chosen.deployment, problem.exits).why
 
 
-def _or_refused(make: Callable[[], PlanResult]) -> tuple[PlanResult | None, Infeasible | None]:
+def _or_refused(make: Callable[[], PlanResult]) -> tuple[PlanResult | None, Infeasible | OutOfTime | None]:
     try:
         return make(), None
-    except Infeasible as why:
+    except (Infeasible, OutOfTime) as why:
         return None, why
 
 
@@ -279,14 +319,22 @@ def _rank(problem: Problem, result: PlanResult) -> tuple[float, float]:
 
 
 def _at_largest_rate(
-    problem: Problem, make: Callable[[Problem], PlanResult], planning: Planning, elapsed: Callable[[], float]
+    problem: Problem,
+    make: Callable[[Problem], PlanResult],
+    planning: Planning,
+    deadline: Deadline,
+    elapsed: Callable[[], float],
 ) -> PlanResult:
     """The plan at the largest rate that there is one for, told as one for `problem`."""
-    with open_search(problem) as search:
+    with open_search(problem, deadline.part(SEARCHED)) as search:
 
         def keeps(part: Search, factor: float) -> bool:
             faster = at_rate(part.problem, factor)
-            return planning.keeps(start_search(faster, search.routings, search.threads))
+            try:
+                return planning.keeps(start_search(faster, search.routings, search.threads, part.deadline))
+            except OutOfTime:
+                search.deadline.leaves_out("larger rates")
+                return False
 
         each = (on_pools(search, pools) for pools in parts(problem.cluster))
         factor = largest_factor([part for part in each if part is not None], keeps, planning.progress)
@@ -318,14 +366,15 @@ def _nearly_full(
 
 
 @contextmanager
-def open_search(problem: Problem) -> Iterator[Search]:
+def open_search(problem: Problem, deadline: Deadline | None = None) -> Iterator[Search]:
     """A search of `problem` for callers that go their own way through it (`compare`).
 
     The goal `rate` stands for the cheapest plan of the rate at hand there.
     """
     problem = for_a_rate(problem) if problem.objective.goal == "rate" else problem
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
-        search = start_search(problem, within_budget(problem, routings_of(problem)[0]), threads)
+        routings = within_budget(problem, routings_of(problem)[0])
+        search = start_search(problem, routings, threads, deadline)
         if (why := explain.quality_out_of_reach(search, asking())) is not None:
             raise why
         yield search
@@ -357,11 +406,11 @@ def _cascades_of(problem: Problem) -> tuple[Routings, str]:
 
 def asking(
     formulation: Formulation = "columns",
-    time_limit_s: float = 10.0,
     effort: Effort | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Planning:
-    """Question whether there would be a plan, answered by the steps that planning takes."""
+    """Question whether there would be a plan, answered by the steps that planning takes. Raises `OutOfTime` where the
+    search's deadline leaves no answer."""
 
     def sustains(search: Search) -> bool:
         """A deployment that carries as much as any settles it, mostly; else one from the loop or a combination."""
@@ -385,7 +434,9 @@ def asking(
         return bool(starts) and found(full, effort, starts)
 
     def found(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> bool:
-        loop = bilevel(search, solver(search, formulation, time_limit_s), lambda _: None)
+        if search.deadline.passed:
+            raise out_of_time()
+        loop = bilevel(search, solver(search, formulation), lambda _: None)
         return refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)[0] is not None
 
     return Planning(sustains, keeps, progress)
@@ -405,12 +456,11 @@ def _finish(
     best: Candidate,
     *,
     formulation: Formulation,
-    time_limit_s: float,
     method: str,
     elapsed: Callable[[], float],
 ) -> PlanResult:
     problem, routing = search.problem, best.deployment.routing
-    prove, demands = solver(search, formulation, time_limit_s, prove=True), search.demands(routing)
+    prove, demands = solver(search, formulation, prove=True), search.demands(routing)
     proving = search.threads.submit(lambda: prove(demands) if demands else Allocation({}, 0.0, 0.0))
     assert best.certificate is not None
     # Of a trace that is over before anything has settled, figures are of so many rounds of it as it takes.
@@ -419,9 +469,16 @@ def _finish(
     as_asked = replace(certificate.problem, objective=problem.objective)
     simulator, run = replace(certificate.simulator, problem=as_asked), certificate.run
     shares = search.capacities.shares(problem, best.deployment, search.decisions(routing))
-    carries = headroom(
-        Simulator.of(problem), best.deployment, search.decisions(routing), shares, at_least=1.0
-    )
+    carries: float | None = None
+    if not search.deadline.leaves_out("how much more traffic the plan carries"):
+        carries = headroom(
+            Simulator.of(problem),
+            best.deployment,
+            search.decisions(routing),
+            shares,
+            at_least=1.0,
+            deadline=search.deadline,
+        )
     proof = _proof(proving.result(), formulation, _slowest_stage_s(run, problem), len(found.candidates))
     proof = replace(proof, rate_bound_rps=rate_bound_rps(search, routing))
     quality = QualityPrediction(
@@ -446,14 +503,16 @@ def _finish(
     told = problem.quality.foreseen is not None or mixture is not None
     skip_below = skips[routing].tolist() if skips is not None and told else ()
     calibrations = calibrations_of(simulator.problem, best.deployment, run)
-    within = error_range(
-        problem,
-        simulator,
-        best.deployment,
-        certificate.decided,
-        predicted.objective_s,
-        carries=carries,
-    )
+    within = None
+    if not search.deadline.leaves_out("what the error of its calibrations does to the plan"):
+        within = error_range(
+            problem,
+            simulator,
+            best.deployment,
+            certificate.decided,
+            predicted.objective_s,
+            carries=carries or 1.0,
+        )
     plan_ = assemble(
         problem,
         best.deployment,
@@ -502,7 +561,7 @@ def _with_gears(
     `placed`: the ladder that its replicas were chosen for, where they were.
     """
     search, alone = result.search, result.plan
-    if search.problem.gears < 2:
+    if search.problem.gears < 2 or (placed is None and search.deadline.leaves_out("gears for rising load")):
         return result
     progress("gears for rising load")
     goals = Goals.of(search.problem, alone.predicted.objective_s)
@@ -528,14 +587,16 @@ def _with_gears(
         shares=search.capacities.shares(simulator.problem, deployment, played.decided),
         rate_rps=alone.predicted.rate_rps,
     )
-    within = error_range(
-        search.problem,
-        simulator,
-        deployment,
-        played.decided,
-        predicted.objective_s,
-        carries=alone.headroom or 1.0,
-    )
+    within = None
+    if alone.error_range is not None:
+        within = error_range(
+            search.problem,
+            simulator,
+            deployment,
+            played.decided,
+            predicted.objective_s,
+            carries=alone.headroom or 1.0,
+        )
     plan_ = replace(
         alone,
         gears=written_gears(search, found, goals.bound_s),

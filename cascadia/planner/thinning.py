@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.gear import Ladder
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
@@ -33,17 +34,23 @@ TOLERANCE = 0.1
 
 
 def planned_on_part(
-    problem: Problem, make: Callable[[Problem], PlanResult], requests: int = REQUESTS
+    problem: Problem,
+    make: Callable[..., PlanResult],
+    requests: int = REQUESTS,
+    deadline: Deadline | None = None,
 ) -> PlanResult:
-    """`make`'s plan for a part of the trace that tells the same as all of it. Raises what `make` raises of a part."""
+    """`make`'s plan, by a deadline, for a part of the trace that tells the same as all of it; at the deadline the last
+    that was made. Raises what `make` raises of a part."""
+    deadline = deadline or Deadline()
     for size in _sizes(problem, requests):
-        result = make(thinned(problem, size))
+        result = make(thinned(problem, size), deadline=deadline)
         if size >= len(problem.workload):
             return result
         whole_s, levels_s = on_all(problem, result)
         strain = problem.objective.strain(whole_s, levels_s)
         part_s = result.plan.predicted.objective_s
-        if abs(part_s / whole_s - 1) <= TOLERANCE and strain <= 1.0:
+        alike = abs(part_s / whole_s - 1) <= TOLERANCE and strain <= 1.0
+        if alike or deadline.passed:
             return replace(result, notes=(*result.notes, _told(problem, size, part_s, whole_s)))
     raise AssertionError("the last size is the whole trace")
 

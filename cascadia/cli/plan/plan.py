@@ -22,8 +22,12 @@ from cascadia.cli.shared.options import (
     with_seed,
 )
 from cascadia.cli.shared.output import Output
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level
+
+PLANNED = 0.8
+"""Of the time limit, for all but what is written in the end."""
 
 
 @click.command()
@@ -97,10 +101,10 @@ from cascadia.domain.objective import Level
     "--time-limit",
     "time_limit_s",
     type=positive,
-    default=10.0,
+    default=300.0,
     show_default=True,
     metavar="S",
-    help="Seconds that each solver call may take; what is not proven by then is called incumbent.",
+    help="Seconds that the whole command may take; the best plan found by then is told, with what was left out.",
 )
 @click.option(
     "--plan-requests",
@@ -167,6 +171,7 @@ def plan(
 
         plan_and_write(spec, change, out, force=force, reports=not no_report, output=output)
         return
+    deadline = Deadline(time_limit_s)
     with ExitStack() as stack:
         folder = None
         if out is not None:
@@ -181,10 +186,9 @@ def plan(
             make = partial(
                 make_plan,
                 formulation=formulation,
-                time_limit_s=time_limit_s,
                 progress=lambda text: step(None, text),
             )
-            result = planned_on_part(problem, make, plan_requests)
+            result = planned_on_part(problem, make, plan_requests, deadline.part(PLANNED))
             if folder is not None:
                 step(None, "writing")
                 write_outputs(folder, result)

@@ -31,9 +31,7 @@ def tables(plan: Plan, result: Replay, slo_s: float | None) -> Iterator[object]:
     from rich.table import Table
 
     p = result.predicted
-    table = Table(
-        title=f"{len(result.run.arrival_ps):,} requests at {rate(p.rate_rps)}", title_justify="left"
-    )
+    table = Table(title=f"{result.requests:,} requests at {rate(p.rate_rps)}", title_justify="left")
     for name in ("", "reached", "p50", "p95", "p99", "TTFT p95", "TPOT p95", "load"):
         table.add_column(name, justify="left" if not name else "right")
     for stage in p.stages:
@@ -107,7 +105,8 @@ def within(result: Replay, slo_s: float) -> float:
 def as_json(plan: Plan, result: Replay, slo_s: float | None) -> dict[str, Any]:
     curve = attainment(latencies_s(result.run))
     return {
-        "requests": len(result.run.arrival_ps),
+        "requests": result.requests,
+        "rounds": result.rounds,
         "predicted": result.predicted,
         "slo": None if slo_s is None else {"limit_s": slo_s, "attainment": within(result, slo_s)},
         "attainment": {"limit_s": curve.limit_s, "share": curve.share},

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     "rate_rps",
     type=positive,
     metavar="RPS",
-    help="Mean rate that arrivals are rescaled to, in requests/s. Default: the trace's own.",
+    help="Mean rate that arrivals are rescaled to, in requests/s. Default: of the trace planned for the plan's, else "
+    "the trace's own.",
 )
 @click.option(
     "--quality-table",
@@ -125,7 +126,7 @@ def simulate(
         _explain(found, found.predicted, folder, asked, output)
         return
     with output.progress("reading") as step:
-        trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, found.seed)
+        trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, found.seed, found)
         # Scores that say nothing of their scale are on that of the plan's own table.
         scale = None if found.judge.scale == 100.0 else found.judge.scale
         asides: list[str] = []

@@ -108,6 +108,7 @@ def assemble(
         predicted=predicted,
         gears=(_one_gear(predicted.rate_rps, stages, thresholds, skip_below),),
         proof=proof,
+        workload=problem.rules,
         seed=problem.seed,
         digest=problem.digest,
         wall_s=wall_s,

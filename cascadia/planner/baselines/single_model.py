@@ -85,7 +85,7 @@ def uniform_allocation(search: Search, effort: Effort) -> Entry:
 
 def no_refinement(search: Search) -> Entry:
     """The bi-level loop's winner by its own measure."""
-    loop = bilevel(search, solver(search, "columns", 10.0), lambda _: None)
+    loop = bilevel(search, solver(search, "columns"), lambda _: None)
     good = allowed(search)
     rounds = [r for r in loop.rounds if r.allocation is not None and good[r.routing]]
     if not rounds:
@@ -152,7 +152,7 @@ def searched(
     good = allowed(search)
     if not good.any():
         return nothing(name, f"misses the bar: {float(search.routings.lower.max(initial=0.0)):.1f} at most")
-    loop = bilevel(search, solver(search, "columns", 10.0), lambda _: None)
+    loop = bilevel(search, solver(search, "columns"), lambda _: None)
     best, _ = refine(
         search, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts, starts=starts
     )

@@ -1,7 +1,7 @@
 """A deployment on the workload, end to end: stages, judge and escalation (DESIGN section 5.6)."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import inf
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cascadia.dispatch.earliest_finish import EarliestFinish
 from cascadia.dispatch.latency_model import Coefficients, LatencyModel
-from cascadia.dispatch.seed import seed_of
+from cascadia.dispatch.seed import REQUESTS, seed_of
 from cascadia.dispatch.simulated import Known, Simulated, SimulatedMatching
 from cascadia.domain.plan import LEARNS, Balancing
 from cascadia.domain.problem import Problem
@@ -26,7 +26,7 @@ from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, s
 from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT
-from cascadia_sim.iteration.timing import PS_PER_S
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -46,6 +46,8 @@ class Simulator:
     delays: Ints | None
     apis: tuple[Elsewhere | None, ...]
     """By stage; None: it is on GPUs of ours."""
+    lines: dict[tuple[int, bytes], tuple[ReplicaTiming, Coefficients]] = field(default_factory=dict)
+    """What was worked out for rules that learn, by replica and lengths."""
 
     @staticmethod
     def of(problem: Problem) -> "Simulator":
@@ -78,11 +80,19 @@ class Simulator:
     def _rule(self, stage: int, mix: Mix) -> Callable[[], Rule | QueueingRule] | None:
         """The router's own code, where the stage's replicas share its requests by what they learn."""
         balancing = self.problem.stages[stage].balancing
-        if balancing not in LEARNS:
+        if balancing not in LEARNS or (balancing == "earliest-finish" and sum(r.count for r in mix) == 1):
+            # The only replica gets all requests by any rule that keeps none waiting.
             return None
         w = self.problem.workload
-        lines = {r.shape: seed_of(r.shape.timing, w.input_tokens[stage], w.output_tokens[stage]) for r in mix}
+        lines = {r.shape: self._line(r.shape, w.input_tokens[stage], w.output_tokens[stage]) for r in mix}
         return partial(learning_rule, balancing, mix, lines, self.problem.objective.latency_max_s)
+
+    def _line(self, shape: Shape, read: Ints, wrote: Ints) -> Coefficients:
+        """What a replica of `shape` is taken to need before any answer is there, worked out once for such lengths."""
+        key = id(shape.timing), read[:REQUESTS].tobytes() + wrote[:REQUESTS].tobytes()
+        if key not in self.lines:
+            self.lines[key] = shape.timing, seed_of(shape.timing, read, wrote)
+        return self.lines[key][1]
 
     def _cached(self, stage: int, mix: Mix, reached: NDArray[np.bool_]) -> Ints:
         """A hit rate's, or what these very replicas' caches hold."""

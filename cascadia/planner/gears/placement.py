@@ -54,7 +54,7 @@ def cheaper_on_gears(
     goals, simulator = Goals.of(search.problem, deadline.max_s), Simulator.of(search.problem)
     looked_for = 0
     for candidate in _cheaper(search, tried, chosen, goals):
-        if looked_for >= LADDERS:
+        if looked_for >= LADDERS or search.deadline.leaves_out("cheaper replicas with gears"):
             return None
         if not _light_enough(search, simulator, candidate, goals):
             continue

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from cascadia.domain.cluster import Pool
-from cascadia.domain.errors import Infeasible
+from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.domain.objective import Objective
 from cascadia.planner.infeasible.nearest import (
     Nearest,
@@ -47,7 +47,10 @@ def quality_out_of_reach(search: Search, planning: Planning) -> Infeasible | Non
 
 def _of_which_kept(search: Search, bar: float, planning: Planning) -> str:
     """Part that the cluster's GPUs leave of the best quality; empty where that is all of it."""
-    found = best_bar(search, bar, priced(References.of(search)), planning)
+    try:
+        found = best_bar(search, bar, priced(References.of(search)), planning)
+    except OutOfTime:
+        return ""
     have, rate = search.problem.cluster.gpus, search.problem.workload.rate_rps
     if found.sustained is None:
         return f", though with {have} GPUs no routing at all sustains {rate:.3g} requests/s"

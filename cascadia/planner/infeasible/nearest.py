@@ -110,7 +110,9 @@ def best_rate(search: Search, planning: Planning) -> float | None:
 
     def asked(at: int) -> Search:
         planning.progress(f"is there a plan at {rates[at]:g} requests/s?")
-        return start_search(at_rate(search.problem, rates[at] / rate), search.routings, search.threads)
+        return start_search(
+            at_rate(search.problem, rates[at] / rate), search.routings, search.threads, search.deadline
+        )
 
     return _nearest(search, rates, guess, asked, planning).kept
 
@@ -165,7 +167,7 @@ def grown(pool: Pool) -> Iterator[Pool]:
 def _with_pool(search: Search, size: Pool) -> Search:
     pools = tuple(size if p.name == size.name else p for p in search.problem.cluster.pools)
     problem = replace(search.problem, cluster=replace(search.problem.cluster, pools=pools))
-    return start_search(problem, search.routings, search.threads)
+    return start_search(problem, search.routings, search.threads, search.deadline)
 
 
 def rounded_down(quality: float) -> float:

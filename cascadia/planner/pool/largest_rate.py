@@ -49,6 +49,8 @@ def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[st
     """
     best = 0.0
     for search in parts:
+        if search.deadline.leaves_out("larger rates"):
+            break
         rate = search.problem.workload.rate_rps
         hope = _hope(search)
         if hope.bound <= best * (1 + PRECISION):

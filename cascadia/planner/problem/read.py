@@ -8,7 +8,7 @@ from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import WITHIN, Objective, UnderLoad
-from cascadia.domain.plan import ExitPromise
+from cascadia.domain.plan import ExitPromise, WorkloadRules
 from cascadia.domain.problem import Foresight, Problem, Stage
 from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem.cluster import build_cluster
@@ -18,6 +18,7 @@ from cascadia.planner.problem.judge import build_judge, check_probe
 from cascadia.planner.problem.models import build_stages, config_path
 from cascadia.planner.problem.points import Named, read_points
 from cascadia.planner.problem.scores import judge_notes
+from cascadia.planner.problem.trace_file import file_digest
 from cascadia.planner.spec.file import read_spec
 from cascadia.planner.spec.model import PoolSpec, Spec, WorkloadSpec
 from cascadia.planner.spec.objective import ObjectiveSpec
@@ -92,6 +93,18 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         under_load=UnderLoad(allowed.quality_floor, allowed.then) if allowed else None,
         points=points,
         exits=None if points is None or spec.exits is None else ExitPromise(**spec.exits.model_dump()),
+        rules=_rules(trace_path, spec.workload),
+    )
+
+
+def _rules(trace: Path, wanted: WorkloadSpec) -> WorkloadRules:
+    return WorkloadRules(
+        file_digest(trace),
+        wanted.rate_rps,
+        wanted.lengths,
+        wanted.max_requests,
+        wanted.max_input_tokens,
+        wanted.overlong,
     )
 
 
@@ -136,6 +149,5 @@ def _digest(spec: Spec, inputs: list[Path]) -> str:
         unsaid["stages"] = without
     digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
     for path in inputs:
-        with path.open("rb") as stream:
-            digest.update(hashlib.file_digest(stream, "sha256").digest())
+        digest.update(bytes.fromhex(file_digest(path)))
     return digest.hexdigest()

@@ -1,8 +1,10 @@
 """A trace for a command that takes it by flags: read and rescaled, its errors told as bad input."""
 
+import hashlib
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan
 from cascadia.planner.problem.join import at_rate
 from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
@@ -10,13 +12,27 @@ from cascadia_traces.trace import Trace
 
 
 def read_trace_for(
-    path: Path, format_: str | None, rate_rps: float | None, seed: int
+    path: Path, format_: str | None, rate_rps: float | None, seed: int, plan: Plan | None = None
 ) -> tuple[Trace, tuple[str, ...]]:
-    """The trace, and what its reader had to change."""
+    """The trace, and what its reader had to change. Of the trace that `plan` was made for it takes as many requests as
+    the plan did, and where no rate is given, at the plan's rate.
+    """
     notes: list[str] = []
+    rules = None if plan is None else plan.workload
     try:
         trace = read_trace(path, format_, seed=seed, note=notes.append)
+        if plan is not None and rules is not None and rules.trace_digest == file_digest(path):
+            if rules.max_requests is not None:
+                trace = trace.rows(0, min(rules.max_requests, len(trace)))
+            if rate_rps is None and (rules.rate_rps is not None or plan.objective.goal == "rate"):
+                rate_rps = plan.predicted.rate_rps
         trace = trace if rate_rps is None else at_rate(trace, rate_rps, "--rate")
     except trace_errors.BadInput as error:
         raise BadInput(error.where, error.what, error.instead) from None
     return trace, tuple(notes)
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file."""
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

@@ -76,7 +76,9 @@ def rebudgeted(search: Search, chosen: Deployment) -> Search | None:
         judge = replace(judge, config=engine_config(judge, chosen.judge))
     if stages == problem.stages and judge == problem.judge:
         return None
-    return start_search(replace(problem, stages=stages, judge=judge), search.routings, search.threads)
+    return start_search(
+        replace(problem, stages=stages, judge=judge), search.routings, search.threads, search.deadline
+    )
 
 
 def _served(search: Search, stage: int) -> Stage | Judge:

@@ -14,6 +14,9 @@ SETTLED_REQUESTS, SETTLED_MOST = 10_000, 16
 LEAST_LOADED = 8
 """When these are spent, the least loaded of all, whatever their rank."""
 
+LATE = 2
+"""Past the search's deadline so many are tried in rank, and as many of the least loaded."""
+
 
 def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candidate | None:
     """The first of `candidates`, best first, that holds and keeps the bounds when it has settled; None if none does.
@@ -27,13 +30,15 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
     for c in ordered:
         if len(refused) >= IN_RANK and c.load >= min(r.load for r in refused):
             continue
-        if len(refused) >= 2 * IN_RANK:
+        if len(refused) >= (LATE if state.search.deadline.passed else 2 * IN_RANK):
             break
         if (found := _tried(state, c, refused)) is not None:
             return _best_settled(state, found, ordered[ordered.index(c) + 1 :], refused)
     tried = {r.deployment.key for r in refused}
     rest = sorted((c for c in candidates if c.deployment.key not in tried), key=lambda c: c.load)
     for c in rest[:LEAST_LOADED]:
+        if len(refused) >= 2 * LATE and state.search.deadline.leaves_out("further tests of stability"):
+            return None
         if (found := _tried(state, c, refused)) is not None:
             return found
     return None
@@ -44,7 +49,7 @@ def _best_settled(
 ) -> Candidate:
     problem = state.search.problem
     for c in after[: min(SETTLED_MOST, SETTLED_REQUESTS // max(len(problem.workload), 1))]:
-        if rank(problem, c) >= rank(problem, found):
+        if rank(problem, c) >= rank(problem, found) or state.search.deadline.passed:
             break
         other = _tried(state, c, refused)
         if other is not None and rank(problem, other) < rank(problem, found):

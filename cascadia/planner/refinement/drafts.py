@@ -27,7 +27,7 @@ def without_drafts(search: Search) -> Search | None:
     )
     if stages == problem.stages:
         return None
-    return start_search(replace(problem, stages=stages), search.routings, search.threads)
+    return start_search(replace(problem, stages=stages), search.routings, search.threads, search.deadline)
 
 
 def other_drafts(search: Search, here: Deployment) -> Iterator[Deployment]:

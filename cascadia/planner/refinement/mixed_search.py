@@ -47,7 +47,7 @@ def with_mixed(
     for pools in parts(search.problem.cluster):
         part = on_pools(search, pools)
         mixed = None if part is None else mixtures(part, least)
-        if part is None or mixed is None:
+        if part is None or mixed is None or search.deadline.leaves_out("mixtures of two routings"):
             continue
         progress("mixtures of two routings")
         only = restricted(part, mixed)

@@ -32,6 +32,7 @@ from cascadia.planner.refinement.shortlist import light, shortlist
 from cascadia.planner.refinement.standing import Standing
 from cascadia.planner.refinement.state import (
     EFFORT,
+    HURRIED,
     Candidate,
     Effort,
     Ranked,
@@ -107,6 +108,8 @@ def refine(
     where they are known already.
     """
     problem = search.problem
+    if search.deadline.passed:
+        effort = HURRIED
     state = Refinement(search, Simulator.of(problem), loop.references, equal_parts)
     good = allowed(search)
     routings = list(routings) or shortlist(state, loop, effort.routings)
@@ -161,7 +164,7 @@ def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[De
     routings = search.routings
     judged = routings.judged(np.arange(len(routings))).any(axis=1)
     alone = np.flatnonzero((routings.deployed.sum(axis=1) > 1) & ~judged)
-    if not 0 < len(alone) < len(routings):
+    if not 0 < len(alone) < len(routings) or search.deadline.leaves_out("routings by the question alone"):
         return []
     only = restricted(search, routings.take(alone))
     if not allowed(only).any():
@@ -181,6 +184,8 @@ def _tighten(state: Refinement, composer: Composer, routings: Sequence[int], eff
     """
     bounds = dict.fromkeys(routings, 1.0)
     for _ in range(TIGHTER):
+        if state.search.deadline.passed:
+            return
         ranked = state.search.threads.map(
             lambda bound: combine(state, composer, bound[0], effort, within=bound[1]), list(bounds.items())
         )
@@ -202,6 +207,8 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: 
     standing = Standing(state.search.problem)
     each = min(simulations // PER_START, MOST_EACH)
     while len(state.seen) < simulations:
+        if state.search.deadline.leaves_out("steps from the best deployments"):
+            return
         standing.add(state.seen)
         here = next((c for c in standing.promising(each) if c.deployment.key not in expanded), None)
         if here is None:
@@ -216,6 +223,8 @@ def _share_anew(state: Refinement) -> None:
     """The best candidate's unequal replicas get other shares while that helps; a climb may have ended before."""
     problem = state.search.problem
     for _ in range(SHARED_ANEW):
+        if state.search.deadline.leaves_out("other shares of unequal replicas"):
+            return
         if (found := _best(problem, state.seen.values())) is None:
             return
         best = found.deployment
@@ -254,6 +263,8 @@ def _step_budgets(state: Refinement, here: Candidate) -> None:
         return strain(problem, c) if broken else c.latency_s
 
     for step in range(BATCHED_ANEW):
+        if state.search.deadline.leaves_out("other numbers of tokens an iteration"):
+            return
         known = set(state.seen)
         budgets = other_budgets(state.search, here.deployment, few=step == 0)
         tried = state.simulate([*budgets, *other_drafts(state.search, here.deployment)])

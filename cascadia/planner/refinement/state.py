@@ -1,7 +1,9 @@
 """State and yardsticks of a refinement: candidates, options of each routing, combinations, simulated cascades."""
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -40,6 +42,10 @@ class Effort:
 
 
 EFFORT = Effort()
+HURRIED = Effort(
+    routings=2, combinations=200, window_requests=600, simulated_requests=0, fewest_simulations=8
+)
+"""Past a search's deadline, where nothing is known yet."""
 SEVERAL_POOLS = Effort(routings=6, combinations=6000, simulated_requests=500_000, descents=3)
 
 
@@ -50,6 +56,9 @@ def effort_for(cluster: Cluster) -> Effort:
 
 NEARLY = 1.02
 """A combination may promise so many times a bound: composition is not exact."""
+
+AT_ONCE = 4
+"""Deployments that are simulated between two looks at the deadline, on few cores."""
 
 PLAINLY_OVERLOADED = 1.05
 """A candidate's `load` from which it is none: what its tables stand for may be this far from what it is sent."""
@@ -111,16 +120,23 @@ class Refinement:
         return self.search.problem.cluster.gpus // demands if self.equal_parts else None
 
     def simulate(self, deployments: Iterable[Deployment]) -> list[Candidate]:
-        """Whole cascades, in parallel; each deployment once."""
+        """Whole cascades, in parallel; each deployment once. Past the deadline all but the first few are left out."""
         wanted = {d.key: d for d in deployments}
         fresh = [d for key, d in wanted.items() if key not in self.seen]
         asked = tuple((level.metric, level.quantile) for level in self.search.problem.objective.levels)
         known: dict[object, Candidate] = self.search.memory.setdefault(("simulated", asked), {})
         new = [d for d in fresh if d.key not in known]
-        for d, candidate in zip(new, self.search.threads.map(self._simulate, new), strict=True):
-            known[d.key] = candidate
-        self.seen |= {d.key: known[d.key] for d in fresh}
-        return [self.seen[key] for key in wanted]
+        deadline, each = self.search.deadline, len(new)
+        if deadline.left_s < inf:
+            each = max(AT_ONCE, os.cpu_count() or 1)
+        for first in range(0, len(new), max(each, 1)):
+            if (first or self.seen) and deadline.leaves_out("deployments that steps lead to"):
+                break
+            some = new[first : first + each]
+            for d, candidate in zip(some, self.search.threads.map(self._simulate, some), strict=True):
+                known[d.key] = candidate
+        self.seen |= {d.key: known[d.key] for d in fresh if d.key in known}
+        return [self.seen[key] for key in wanted if key in self.seen]
 
     def _simulate(self, d: Deployment) -> Candidate:
         run = self.simulator.run(d, self.search.decisions(d.routing))

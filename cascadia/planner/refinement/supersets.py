@@ -11,7 +11,7 @@ too many combinations: then each pool alone, and each pair, are searched before 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cascadia.domain.cluster import Cluster, Pool
@@ -53,12 +53,18 @@ def best_of_parts(
     best: dict[Names, Candidate] = {}
     every: dict[object, Candidate] = {}
     loop: BilevelResult | None = None
-    for pools in parts(problem.cluster):
+    every_part = list(parts(problem.cluster))
+    for at, pools in enumerate(every_part):
         part = on_pools(search, pools)
         if part is None:
             continue
         names = frozenset(pool.name for pool in pools)
         whole = len(pools) == len(problem.cluster.pools)
+        if (best or (loop is not None and not whole)) and search.deadline.leaves_out(
+            f"the search on {' and '.join(sorted(names))}"
+        ):
+            continue
+        part = replace(part, deadline=search.deadline.part(1 / (len(every_part) - at)))
         if not whole:
             progress(f"on {' and '.join(sorted(names))} alone")
         mine = [*_starts(best, names), *(starts if whole else ())]
@@ -67,7 +73,9 @@ def best_of_parts(
         loop = one.loop
         if one.best is not None:
             best[names] = one.best
-    assert loop is not None  # the whole cluster comes last, and every stage fits on it
+    assert (
+        loop is not None
+    )  # every stage fits on the whole cluster, which is left out only after another part
     chosen = min(best.values(), key=lambda c: rank(problem, c), default=None)
     search = (rebudgeted(search, chosen.deployment) if chosen else None) or search
     return Found(chosen, tuple(every.values()), search, loop)
@@ -86,6 +94,8 @@ def searched(
     effort = effort or effort_for(search.problem.cluster)
     loop = bilevel(search, solver_of(search), progress)
     best, tried = refine(search, loop, effort=effort, progress=progress, starts=starts)
+    if search.deadline.passed:
+        return Found(best, tuple(tried), search, loop)
     if best is not None and (anew := rebudgeted(search, best.deployment)) is not None:
         progress("once more, with as many tokens an iteration as was found to help")
         loop = bilevel(anew, solver_of(anew), progress)

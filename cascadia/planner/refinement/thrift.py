@@ -46,6 +46,8 @@ def cheapest_within(
     on the way to `fastest`.
     """
     objective = search.problem.objective
+    if search.deadline.leaves_out("cheaper plans that are about as fast"):
+        return Thrift(fastest, tuple(candidates))
     limit_s = fastest.latency_s * (1 + objective.within)
     known = {c.deployment.key: c for c in candidates}
     within = _under(search, limit_s)

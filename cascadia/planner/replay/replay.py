@@ -7,7 +7,7 @@ paths are those of all gears together.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +22,7 @@ from cascadia.domain.plan import (
     QualityPrediction,
     ReplicaGroup,
     StagePlan,
+    WorkloadRules,
 )
 from cascadia.domain.problem import EXTERNAL, Engine, Foresight, Judge, Problem, Stage
 from cascadia.domain.quality import Floats, QualityTable
@@ -35,7 +36,7 @@ from cascadia.planner.problem.join import Context, join
 from cascadia.planner.problem.models import find_architecture
 from cascadia.planner.routing.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions, Ints, decided
 from cascadia.planner.stability.capacity_shares import Capacities
-from cascadia.planner.stability.certificate import Certificate, certify
+from cascadia.planner.stability.certificate import Certificate, certify, settle
 from cascadia.planner.tables.shapes import Shape
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
@@ -52,6 +53,7 @@ class Replay:
     """`predicted` is in the form of the plan's own predictions; quality is NaN without a table.
 
     `certificate` says whether these requests are carried for as long as they go on, each in the gear that it got.
+    A trace that is short beside its latencies is played `rounds` times; `run` and `problem` are then of them all.
     `gear` (n) of each request, in order of arrival, 0 the heaviest; None where no ladder was played.
     """
 
@@ -60,7 +62,14 @@ class Replay:
     problem: Problem
     notes: tuple[str, ...]
     certificate: Certificate
+    _: KW_ONLY
     gear: Ints | None = None
+    rounds: int = 1
+
+    @property
+    def requests(self) -> int:
+        """Requests of one round."""
+        return len(self.run.arrival_ps) // self.rounds
 
     @property
     def switches(self) -> int:
@@ -80,7 +89,17 @@ def replay(
     known = table if table is not None else drawn_table(plan, seed)
     contexts = tuple(Context(s.name, s.max_model_len) for s in plan.stages)
     asked = trace if table is not None else replace(trace, prompt_id=None)
-    workload, notes = join(asked, known, seed=seed, contexts=contexts)
+    rules = plan.workload or WorkloadRules()
+    workload, notes = join(
+        asked,
+        known,
+        seed=seed,
+        # A drawn table has no lengths of its own.
+        lengths="trace" if table is None else rules.lengths,
+        contexts=contexts,
+        max_input_tokens=rules.max_input_tokens,
+        overlong=rules.overlong,
+    )
     problem = Problem(
         stages,
         plan.cluster,
@@ -94,35 +113,53 @@ def replay(
         foresight=Foresight(plan.foresight.digest, plan.foresight.latency_s) if plan.foresight else None,
     )
     geared = table is not None and len(plan.gears) > 1
-    if geared:
-        ladder, settings = ladder_of(plan.gears), _gear_decisions(plan, known, workload.row)
-    else:
-        ladder = Ladder(())
-        settings = [gate_decisions(plan, known, workload.row, drawn=table is None)]
+    own = gate_decisions(plan, known, workload.row, drawn=table is None)
     found = redeployed(plan, problem)
-    simulator = Simulator.of(problem)
+    # Of a trace that is over before anything has settled a plan's figures are of several rounds, and so are these.
+    settled = settle(Simulator.of(problem), found, own)
+    simulator, rounds = settled.once, settled.rounds
+    if geared:
+        ladder, settings = ladder_of(plan.gears), _gear_decisions(plan, known, simulator.problem.workload.row)
+    else:
+        ladder, settings = Ladder(()), [settled.decided]
     played = play(simulator, found, settings, ladder)
     run, decisions = played.run, played.decided
-    arrivals = run.arrival_ps
-    notes = (*notes, *_notes(plan, table))
-    quality = _quality(plan, table, decisions, problem)
+    notes = (*notes, *_notes(plan, table, rounds))
+    quality = _quality(plan, table, decisions, simulator.problem)
     usd = sum(_usd(plan, g) for g in plan.groups)
-    shares = Capacities().shares(problem, found, decisions)
+    shares = Capacities().shares(
+        simulator.problem if geared else problem, found, decisions if geared else own
+    )
     predicted = predict(
-        problem,
+        simulator.problem,
         run,
-        arrivals,
+        run.arrival_ps,
         usd_per_hour=usd,
         stage_bound_s=plan.proof.objective_s,
         quality=quality,
         shares=shares,
+        rate_rps=problem.workload.rate_rps,
     )
     certificate = certify(simulator, found, decisions, shares)
-    return Replay(predicted, run, problem, notes, certificate, played.gear if geared else None)
+    stability = replace(certificate.stability, rounds=rounds * certificate.stability.rounds)
+    certificate = replace(certificate, stability=stability)
+    return Replay(
+        predicted,
+        run,
+        simulator.problem,
+        notes,
+        certificate,
+        gear=played.gear if geared else None,
+        rounds=rounds,
+    )
 
 
-def _notes(plan: Plan, table: QualityTable | None) -> Iterator[str]:
-    """Notes on what of the plan the replay had to leave out."""
+def _notes(plan: Plan, table: QualityTable | None, rounds: int) -> Iterator[str]:
+    """Notes on what of the plan the replay had to leave out, and on rounds."""
+    if rounds > 1:
+        yield f"the trace is short beside its latencies: the figures are of {rounds} rounds of it, as a plan's are"
+    if plan.workload is not None and plan.workload.lengths == "table" and table is None:
+        yield "the plan's requests are as long as its quality table has them: --quality-table takes that"
     if table is None:
         if len(plan.gears) > 1:
             yield (

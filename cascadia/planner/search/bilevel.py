@@ -35,6 +35,8 @@ STABLE = 0.01
 MAX_ROUNDS = 12
 MU = 1000.0
 """Penalty weight, in multiples of the largest latency on the grid: any shortfall outweighs any latency."""
+CLOSELY = "routings near what the GPUs sustain"
+CLOSELY = "routings near what the GPUs sustain"
 CLOSER = 4
 HOPELESS = 0.8
 """Routings that are worked out although none has a price, if they seem to sustain this much of today's rate."""
@@ -82,6 +84,8 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
     prices = np.full(len(every), np.nan)
     routing, stable, best = proportional(routings), 0, np.inf
     while stable < STABLE_ROUNDS and len(exact) < MAX_ROUNDS:
+        if exact and search.deadline.leaves_out("further rounds of choosing routings"):
+            break
         exact[routing] = evaluated(search, routing, solve)
         references.add(routing, exact[routing].demands)
         prices = priced(references)
@@ -97,6 +101,8 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
     good = allowed(search)
     if not np.isfinite(prices[good]).any():
         for routing in _near_saturation(search, np.flatnonzero(good & ~np.isin(every, list(exact)))):
+            if search.deadline.leaves_out(CLOSELY):
+                break
             progress("no routing seems to be sustained; looking closely")
             exact[routing] = evaluated(search, routing, solve)
             prices[routing] = exact[routing].latency_s

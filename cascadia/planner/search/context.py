@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Pool
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.deployment.simulation import quantile_s, verdict_delays
@@ -46,6 +47,7 @@ class Search:
     _decisions: dict[int, Decisions] = field(default_factory=dict)
     memory: dict[object, Any] = field(default_factory=dict)
     """What was simulated (`refinement/state.py`), for other searches of the same routings, workload and judge."""
+    deadline: Deadline = field(default_factory=Deadline)
     every_shape: bool = False
     """Make tables of all shapes for each routing, also of those that others beat."""
     _worth: dict[int, tuple[Shape, ...]] = field(default_factory=dict, init=False)
@@ -168,13 +170,23 @@ def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
     return replace(search, problem=problem, shapes=shapes_)
 
 
-def start_search(problem: Problem, routings: Routings, threads: ThreadPoolExecutor) -> Search:
-    """Find every stage's shapes. Raises `BadInput` for a stage that fits nowhere."""
+def start_search(
+    problem: Problem, routings: Routings, threads: ThreadPoolExecutor, deadline: Deadline | None = None
+) -> Search:
+    """Find every stage's shapes. `deadline`: none where None. Raises `BadInput` for a stage that fits nowhere."""
     verdict_s = 0.0
     delays = verdict_delays(problem)
     if delays is not None:
         verdict_s = quantile_s(delays.ravel() / PS_PER_S, problem.objective.quantile)
-    return Search(problem, routings, find_shapes(problem), TableCache(threads), threads, verdict_s)
+    return Search(
+        problem,
+        routings,
+        find_shapes(problem),
+        TableCache(threads),
+        threads,
+        verdict_s,
+        deadline=deadline or Deadline(),
+    )
 
 
 def find_shapes(problem: Problem, *, needless_too: bool = False) -> dict[int, tuple[Shape, ...]]:

@@ -85,14 +85,18 @@ class Sensitivity:
 
 def sensitivity_of(result: PlanResult) -> Sensitivity:
     search = result.search
+    # Nobody is compared with whom there was no time to search for.
+    cut = search.deadline.left_out
     state = Refinement(search, Simulator.of(search.problem), result.loop.references)
     composer = composer_of(search, LOOK.window_requests)
     # Each search has threads of the search's own to simulate on; between two simulations these keep them busy.
     with ThreadPoolExecutor(os.cpu_count() or 1) as beside:
-        rivals = [beside.submit(rival) for rival in _rivals(search)]
+        rivals = [] if cut else [beside.submit(rival) for rival in _rivals(search)]
         bars = _bars(state, composer, result)
         rates = _rates(state, result)
         entries = [rival.result() for rival in rivals]
+    if search.deadline.passed:
+        entries = []
     found = tuple(_rival(search, e) for e in entries if e.best is not None and e.run is not None)
     return Sensitivity(slo_base_s(search), bars, found, rates)
 
@@ -102,6 +106,8 @@ def _bars(state: Refinement, composer: Composer, result: PlanResult) -> tuple[Ba
     search, routings = state.search, state.search.routings
     own = search.problem.objective.quality_min or 0.0
     low, high = float(routings.lower.min()), float(routings.lower.max())
+    if search.deadline.passed:
+        return (Bar(own, result.chosen),) if own > 0 else ()
     spread = [float(np.floor(q * 2) / 2) for q in np.linspace(max(low, own - 15), high, BARS)]
     bars = sorted(
         {q for q in spread if abs(q - own) > 0.25 and 0 <= q <= high} | ({own} if own > 0 else set())

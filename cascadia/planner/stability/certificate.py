@@ -90,7 +90,7 @@ def certify(
 
     `shares` of capacity are by stage, at the rate as it is.
     """
-    settled = _settle(simulator, deployment, decided, factor)
+    settled = settle(simulator, deployment, decided, factor)
     once, run, rounds, one_decided = settled
     once_s = _quantiles(run, quantiles := _asked(simulator))
     repeats = _repeats(once)
@@ -124,11 +124,11 @@ def seems_to_hold(
     factor: float = 1.0,
 ) -> bool:
     """The first part of `certify`, on a few of its rounds: who fails here fails there."""
-    settled = _settle(simulator, deployment, decided, factor)
+    settled = settle(simulator, deployment, decided, factor)
     return not _played(settled, deployment, shares, factor, FEWEST_REPEATS)[1]
 
 
-class _Settled(NamedTuple):
+class Settled(NamedTuple):
     """One round, which is the trace `rounds` times, and its run."""
 
     once: Simulator
@@ -137,7 +137,8 @@ class _Settled(NamedTuple):
     decided: Decisions
 
 
-def _settle(simulator: Simulator, deployment: Deployment, decided: Decisions, factor: float) -> _Settled:
+def settle(simulator: Simulator, deployment: Deployment, decided: Decisions, factor: float = 1.0) -> Settled:
+    """The trace as often as it takes to settle, at `factor` times its rate."""
     at_once = repeated(simulator, 1, factor)
     highest = _asked(simulator)[-1]
     rounds, once, run = 1, at_once, at_once.run(deployment, decided)
@@ -145,11 +146,11 @@ def _settle(simulator: Simulator, deployment: Deployment, decided: Decisions, fa
         rounds = more
         once = repeated(at_once, rounds)
         run = once.run(deployment, decided_repeated(decided, rounds))
-    return _Settled(once, run, rounds, decided_repeated(decided, rounds))
+    return Settled(once, run, rounds, decided_repeated(decided, rounds))
 
 
 def _played(
-    settled: _Settled, deployment: Deployment, shares: Mapping[int, float], factor: float, times: int
+    settled: Settled, deployment: Deployment, shares: Mapping[int, float], factor: float, times: int
 ) -> tuple[CascadeRun, str]:
     """Plays so many rounds: their run, and why they show that the deployment does not hold; empty where they do
     not.

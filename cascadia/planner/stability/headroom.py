@@ -4,6 +4,7 @@ stability.
 
 from collections.abc import Callable, Mapping
 
+from cascadia.domain.deadline import Deadline
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.routing.routings import Decisions
@@ -29,18 +30,23 @@ def headroom(
     shares: Mapping[int, float],
     *,
     at_least: float = 0.0,
+    deadline: Deadline | None = None,
 ) -> float:
     """The largest factor of the rate that holds, rounded down to `PRECISION`; 0 where none was found.
 
     `shares` of capacity are by stage. `at_least` is known to hold. What a few rounds of the trace let through is looked
-    for first, which costs a quarter of a certificate; that is then certified, or else what is below it.
+    for first, which costs a quarter of a certificate; that is then certified, or else what is below it. Past the
+    `deadline` no larger factor is looked for.
     """
 
     def seems(factor: float) -> bool:
-        return seems_to_hold(simulator, deployment, decided, shares, factor=factor)
+        return not late() and seems_to_hold(simulator, deployment, decided, shares, factor=factor)
 
     def holds(factor: float) -> bool:
-        return certify(simulator, deployment, decided, shares, factor=factor).holds
+        return not late() and certify(simulator, deployment, decided, shares, factor=factor).holds
+
+    def late() -> bool:
+        return deadline is not None and deadline.leaves_out("how much more traffic the plan carries")
 
     most = min(OVERLOADED / max(max(shares.values(), default=1.0), 1.0 / MOST), MOST)
     found = largest(seems, at_least, max(most, at_least), LIKELY * most)

@@ -27,7 +27,7 @@ def repeated(simulator: Simulator, times: int, factor: float = 1.0) -> Simulator
     delays = None if simulator.delays is None else np.tile(simulator.delays, times)
     arrivals = np.rint(problem.workload.arrival_s * PS_PER_S).astype(np.int64)
     apis = tuple(None if api is None else _tiled(api, times) for api in simulator.apis)
-    return Simulator(problem, arrivals, np.tile(simulator.cached, times), delays, apis)
+    return Simulator(problem, arrivals, np.tile(simulator.cached, times), delays, apis, simulator.lines)
 
 
 def _tiled(api: Elsewhere, times: int) -> Elsewhere:

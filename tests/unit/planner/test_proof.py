@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pulp
 import pytest
 
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner import plan
@@ -112,7 +113,7 @@ def test_a_plan_whose_solver_gave_up_is_an_incumbent_with_a_gap(formulation: For
 
 @pytest.mark.parametrize("formulation", ["columns", "paper"])
 def test_a_plan_made_in_no_time_at_all_can_still_be_written_and_read(formulation: Formulation) -> None:
-    found = plan.plan(problem(judge=hosted_judge()), formulation=formulation, time_limit_s=AT_ONCE_S).plan
+    found = plan.plan(problem(judge=hosted_judge()), formulation=formulation, deadline=Deadline(0.0)).plan
     assert found.proof.status == "optimal" or is_an_incumbent(found)
     assert parse_plan(plan_json(found), "plan") == found
 

@@ -1,6 +1,7 @@
 """A long trace is planned on a part of it that keeps its rate, bursts and lengths; then the plan is tried on all."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -41,7 +42,7 @@ def test_a_short_trace_is_taken_whole() -> None:
 
 
 def test_the_note_says_what_the_part_had_wrong() -> None:
-    result = planned_on_part(LONG, lambda part: plan(part, effort=LITTLE), 2500)
+    result = planned_on_part(LONG, partial(plan, effort=LITTLE), 2500)
     note = next(note for note in result.notes if note.startswith("planned on"))
     simulator = Simulator.of(LONG)
     run = simulator.run(result.chosen.deployment, _decided(result))
@@ -60,9 +61,9 @@ def test_where_the_part_misleads_more_is_taken() -> None:
     """A rush in the middle, between two of the stretches, is seen only by a larger part."""
     asked: list[int] = []
 
-    def make(part):  # type: ignore[no-untyped-def]
+    def make(part, **until):  # type: ignore[no-untyped-def]
         asked.append(len(part.workload))
-        return plan(part, effort=LITTLE)
+        return plan(part, effort=LITTLE, **until)
 
     arrival_s = LONG.workload.arrival_s.copy()
     gaps = np.diff(arrival_s, prepend=0.0)

@@ -12,6 +12,7 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.main import main
 from cascadia.cli.plan.outputs import PLAN_FILES
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
@@ -126,7 +127,10 @@ def test_flags_reach_the_planner(planner: FakePlanner) -> None:
     assert (problem.cluster.gpus, problem.seed, problem.confidence) == (16, 9, 0.9)
     assert problem.workload.rate_rps == pytest.approx(3.0)
     assert problem.objective.quality_min == 70
-    assert planner.options == {"formulation": "paper", "time_limit_s": 2.5}
+    until = planner.options.pop("deadline")
+    assert isinstance(until, Deadline)
+    assert 0 < until.left_s <= 2.5
+    assert planner.options == {"formulation": "paper"}
 
 
 def test_the_report_tells_how_to_make_the_plan_again(planner: FakePlanner) -> None:

@@ -1,0 +1,42 @@
+"""A deadline shares out what is left of it, and remembers what was left out."""
+
+from math import inf
+
+from cascadia.domain.deadline import Deadline
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 100.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def test_none_never_passes() -> None:
+    assert Deadline().left_s == inf
+    assert Deadline().part(0.1).left_s == inf
+    assert not Deadline().leaves_out("anything")
+
+
+def test_parts_are_of_what_is_left_and_never_beyond_the_whole() -> None:
+    clock = Clock()
+    whole = Deadline(10.0, clock=clock)
+    clock.now_s += 4.0
+    part = whole.part(0.5)
+    assert (whole.left_s, part.left_s) == (6.0, 3.0)
+    clock.now_s += 4.0
+    assert part.passed
+    assert not whole.passed
+    assert whole.part(1.0).left_s == whole.left_s == 2.0
+
+
+def test_what_parts_leave_out_is_told_once_of_the_whole() -> None:
+    clock = Clock()
+    whole = Deadline(10.0, clock=clock)
+    part = whole.part(0.5)
+    assert not part.leaves_out("this")
+    clock.now_s += 6.0
+    assert part.leaves_out("that")
+    assert part.leaves_out("that")
+    assert whole.left_out == ("that",)

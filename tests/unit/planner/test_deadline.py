@@ -1,0 +1,47 @@
+"""Past its deadline planning ends soon with a plan that holds, and never says that there is none."""
+
+from dataclasses import replace
+
+import pytest
+
+from cascadia.domain.deadline import Deadline
+from cascadia.domain.errors import Infeasible, OutOfTime
+from cascadia.domain.objective import Objective
+from cascadia.planner.plan import plan
+from tests.unit.planner.played_again import played_again
+from tests.unit.planner.problems import NODE, hosted_judge, problem
+
+CASES = [
+    problem(judge=hosted_judge()),
+    problem(objective=Objective("cost", 0.95, 52.0, 30.0), pools=(NODE, replace(NODE, name="more"))),
+    problem(objective=Objective("quality", 0.95, None, 30.0)),
+]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_plan_made_in_no_time_holds_and_says_what_was_left_out(case) -> None:  # type: ignore[no-untyped-def]
+    result = plan(case, deadline=Deadline(0.0))
+    assert result.chosen.certificate is not None
+    assert result.chosen.certificate.holds
+    played = played_again(result.plan, case)
+    assert played.again_s <= 1.3 * played.once_s
+    assert case.objective.strain(result.plan.predicted.objective_s, ()) <= 1.0
+    note = result.notes[-1]
+    assert note.startswith("the time limit left out: ")
+    assert "how much more traffic the plan carries" in note
+    assert result.plan.headroom is None
+
+
+def test_what_was_not_found_in_time_is_not_called_infeasible() -> None:
+    hard = problem(objective=Objective("latency", 0.95, 52.0, 0.001))
+    with pytest.raises(OutOfTime, match="does not show that there is none; a longer --time-limit"):
+        plan(hard, deadline=Deadline(0.0))
+
+
+def test_a_bar_out_of_reach_is_infeasible_whatever_the_time() -> None:
+    with pytest.raises(Infeasible, match="above what any routing of these models reaches"):
+        plan(problem(quality_min=99.9), deadline=Deadline(0.0))
+
+
+def test_without_a_deadline_nothing_is_left_out() -> None:
+    assert not any("time limit" in note for note in plan(problem()).notes)
