@@ -19,14 +19,16 @@ from cascadia.controller.scale.size import Load
 from cascadia.domain.plan import Deployed, Plan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.models import find_architecture
-from cascadia.reproduce.adapt.days import Day
+from cascadia.reproduce.adapt.days import Day, Ints
+from cascadia.reproduce.adapt.rungs import JUDGE, Rung, Rungs, routing_of
+from cascadia_sim.cascade.parts import Bools
 from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, VerdictTokens
+from cascadia_sim.cascade.rolling import Routing as SimulatedRouting
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
-JUDGE = "judge"
 LOG_S = 30.0
 """The router ends a file of its workload log so often."""
 KEPT_S = 1200.0
@@ -35,6 +37,7 @@ PATIENCE_S = 60.0
 SATURATING = 500
 """Requests of the day by which a replica's speed is told."""
 DRAIN_STRIDE_S = 1.0
+LEAST_CAPACITY = 1e-3
 LOOK_S = 5.0
 """So often the inner loop looks."""
 ANY_S = 1200.0
@@ -75,7 +78,10 @@ class SimulatedFleet:
         self._running: dict[str, Running] = {}
         self._routing: Routing | None = None
         self._plans: dict[tuple[str, str], tuple[Plan, Deployed, int, int]] = {}
-        self._gated = np.zeros((len(day.table.stages), len(day.trace)), bool)
+        self._capacity_rps: dict[Kind, float] = {}
+        self._ladders: dict[Routing, Rungs] = {}
+        self._rungs: list[tuple[int, Rungs]] = []
+        """From which request on which were in force."""
         judge = read_plan(first).judge
         self._verdict = VerdictTokens(judge.prompt_tokens, judge.output_tokens)
         self._tokens_per_s: dict[Kind, float] = {}
@@ -100,8 +106,11 @@ class SimulatedFleet:
                 counts[kind] = group.count
                 rate_rps = predicted.rate_rps if predicted is not None else 1.0
                 capacity[kind] = max(rate_rps * group.share / group.count, 1e-6)
+                self._capacity_rps[kind] = capacity[kind]
                 self._plans[name, kind.spec] = found, unit, group.tp, group.pp
                 self.pool = group.pool
+        rungs = Rungs.of(found)
+        self._ladders[routing_of(found)] = rungs
         return Desired(counts, routing_of(found), need_rps, capacity)
 
     def log(self, kept_s: float = KEPT_S) -> Samples:
@@ -115,8 +124,9 @@ class SimulatedFleet:
         done = (answers.finish_ps >= 0) & (answers.finish_ps <= known_s * PS_PER_S) | answers.refused
         told, by = np.flatnonzero(done) + part.start, answers.by[done]
         scores = {}
+        gated = self._gated(told)
         for s, stage in enumerate(day.table.stages):
-            seen = self._gated[s, told] & (by >= s)
+            seen = gated[s] & (by >= s)
             if seen.any():
                 scores[stage] = np.where(seen, day.table.score[s, day.row[told]], np.nan)
         trace = day.trace
@@ -158,6 +168,7 @@ class SimulatedFleet:
                 assert running.lane is not None
                 self.cascade.close(running.lane)
                 running.replica = replace(running.replica, state="draining")
+                self._count_capacity()
             case Stop(name):
                 while not self._idle(name):
                     await self.pass_until(self.now_s + DRAIN_STRIDE_S)
@@ -208,18 +219,45 @@ class SimulatedFleet:
             self.cascade.close(running.lane)
             self.gpu_s += (self.now_s - running.started_s) * running.replica.kind.gpus
         self._count()
+        self._count_capacity()
 
     def route(self, routing: Routing) -> None:
-        names = self.day.table.stages
-        stages = tuple(names.index(stage) for stage in routing.stages if stage != JUDGE)
-        first = self.day.part(0.0, self.now_s).stop
-        self._gated[:, first:] = False
-        self._gated[list(stages[:-1]), first:] = True
-        accept = np.ones((len(names), len(self.day.trace)), bool)
-        for stage, threshold in zip(stages[:-1], routing.thresholds, strict=True):
-            accept[stage] = self.day.table.score[stage, self.day.row] >= threshold
-        self.cascade.route(stages, accept)
+        """A plan's routing goes by its ladder, as its router does."""
+        rungs = self._ladders.get(routing) or Rungs.of_routing(routing)
+        self.cascade.shift([self._by(rung) for rung in rungs.rungs], rungs.borders)
+        self._rungs.append((self.day.part(0.0, self.now_s).stop, rungs))
         self._routing = routing
+        self._count_capacity()
+
+    def _by(self, rung: Rung) -> SimulatedRouting:
+        table = self.day.table
+        stages = tuple(table.stages.index(stage) for stage in rung.stages)
+        accept = np.ones((len(table.stages), len(self.day.trace)), bool)
+        for stage, threshold in zip(stages[:-1], rung.thresholds, strict=True):
+            accept[stage] = table.score[stage, self.day.row] >= threshold
+        return SimulatedRouting(stages, accept)
+
+    def _gated(self, told: Ints) -> Bools:
+        """Marks whose answer is scored at each stage [S, n] where he is asked."""
+        names, gear = self.day.table.stages, self.cascade.gears[told]
+        gated = np.zeros((len(names), len(told)), bool)
+        since = np.searchsorted([first for first, _ in self._rungs], told, side="right") - 1
+        for at, (_, rungs) in enumerate(self._rungs):
+            for number, rung in enumerate(rungs.rungs):
+                scored = np.isin(names, rung.stages[:-1])
+                gated |= scored[:, None] & (since == at) & (gear == number)
+        return gated
+
+    def _count_capacity(self) -> None:
+        """Scales the borders by what serves over what was planned, as a router does (`router/live/gears.py`)."""
+        if not self._rungs or len((rungs := self._rungs[-1][1]).rungs) < 2:
+            return
+        serves = dict.fromkeys(rungs.planned_rps, 0.0)
+        for running in self._running.values():
+            if running.replica.state == "ready" and running.replica.kind.stage in serves:
+                serves[running.replica.kind.stage] += self._capacity_rps[running.replica.kind]
+        shares = (room * serves[stage] / rungs.planned_rps[stage] for stage, room in rungs.rooms.items())
+        self.cascade.ready(max(LEAST_CAPACITY, min(shares)))
 
     def settle(self) -> None:
         """The bill for what still runs."""
@@ -236,6 +274,7 @@ class SimulatedFleet:
         kind = running.replica.kind
         running.lane = self.cascade.open(self._group(kind), self._timing(kind), self._speed(kind))
         running.replica = replace(running.replica, state="ready")
+        self._count_capacity()
 
     def _stop(self, name: str) -> None:
         running = self._running[name]
@@ -299,10 +338,3 @@ def asked_of(day: Day) -> CascadeRequests:
     written = np.maximum(np.rint(ratio[:, None] * trace.output_tokens), 1).astype(np.int64)
     read = np.repeat(trace.input_tokens[None, :], len(ratio), axis=0)
     return CascadeRequests(np.rint(trace.arrival_s * PS_PER_S).astype(np.int64), read, written)
-
-
-def routing_of(plan: Plan) -> Routing:
-    deployed = [stage.name for stage in plan.stages if stage.deployed]
-    threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
-    judged = (JUDGE,) if plan.judge.gpus else ()
-    return Routing((*deployed, *judged), tuple(threshold[stage] for stage in deployed[:-1]))

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from itertools import count, pairwise
 from math import ceil
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -100,14 +101,16 @@ def oracle(world: World, plans: list[tuple[float, Path]], tell: Callable[[float]
 def oracle_of_peaks(world: World, tell: Callable[[float], None]) -> Outcome:
     """Each hour the plan that is cheapest for the rate of its busiest five minutes, at once and for nothing.
 
-    Hours whose peaks are within 5 % and that ask the same share one plan, for the largest peak among them.
+    Hours whose peaks are within 5 % and that ask the same share one plan, for the largest peak among them. An hour in
+    which the regime changes is two.
     """
     day, fleet = world.day, SimulatedFleet(world.day, world.first, world.gpus)
-    peaks = [(at_s, *_peak(day, at_s)) for at_s in np.arange(0.0, day.duration_s, HOUR_S).tolist()]
+    peaks = [Peak(*hour, *_peak(day, *hour)) for hour in hours_of(day)]
     before: Path | None = None
-    for at_s, name, peak_rps in peaks:
-        rate_rps = max(rps for _, other, rps in peaks if other == name and rps <= 1.05 * peak_rps)
-        plan = plan_for(day, world.folder / "peaks", *_first_hour(peaks, name, rate_rps), rate_rps)
+    for at_s, _, name, peak_rps in peaks:
+        of_kind = [peak for peak in peaks if peak.regime == name and peak.rps <= 1.05 * peak_rps]
+        largest = max(of_kind, key=lambda peak: peak.rps)
+        plan = plan_for(day, world.folder / "peaks", largest.from_s, largest.until_s, largest.rps)
         _pass(fleet, at_s, tell)
         if plan != before:
             fleet.swap(plan)
@@ -116,16 +119,26 @@ def oracle_of_peaks(world: World, tell: Callable[[float], None]) -> Outcome:
     return _outcome("an oracle of each hour's peak", world, fleet, [], moves=len(peaks))
 
 
-def _peak(day: Day, at_s: float) -> tuple[str, float]:
-    """The regime of an hour, and the rate in its busiest five minutes."""
-    name = [regime.name for regime in day.regimes if regime.start_s <= at_s][-1]
-    edges = np.arange(at_s, min(at_s + HOUR_S, day.duration_s) + 1.0, PEAK_S)
-    return name, float(np.diff(np.searchsorted(day.trace.arrival_s, edges)).max()) / PEAK_S
+class Peak(NamedTuple):
+    """A stretch of one regime, and the rate in its busiest five minutes."""
+
+    from_s: float
+    until_s: float
+    regime: str
+    rps: float
 
 
-def _first_hour(peaks: list[tuple[float, str, float]], name: str, rate_rps: float) -> tuple[float, float]:
-    at_s = next(at_s for at_s, other, rps in peaks if other == name and rps == rate_rps)
-    return at_s, at_s + HOUR_S
+def hours_of(day: Day) -> list[tuple[float, float]]:
+    """The day's hours, cut where another regime begins."""
+    cuts = {regime.start_s for regime in day.regimes} | set(np.arange(0.0, day.duration_s, HOUR_S).tolist())
+    return list(pairwise(sorted({*cuts, day.duration_s})))
+
+
+def _peak(day: Day, from_s: float, until_s: float) -> tuple[str, float]:
+    name = [regime.name for regime in day.regimes if regime.start_s <= from_s][-1]
+    edges = np.append(np.arange(from_s, until_s - PEAK_S / 2.0, PEAK_S), until_s)
+    counts = np.diff(np.searchsorted(day.trace.arrival_s, edges))
+    return name, float((counts / np.diff(edges)).max())
 
 
 def adaptive(

@@ -12,11 +12,12 @@ from cascadia.controller.move.backend import StepFailed, move
 from cascadia.controller.move.state import Kind, Routing, reached
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
-from cascadia.files.plan_file import write_plan
+from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.reproduce.adapt.days import Day, Regime, made_table
 from cascadia.reproduce.adapt.fleet import LOG_S, SimulatedFleet
-from cascadia.reproduce.adapt.ways import Evaluations
+from cascadia.reproduce.adapt.ways import Evaluations, hours_of
 from cascadia.testing.plans import plan, stage
 from cascadia_traces.trace import Trace
 
@@ -59,6 +60,15 @@ def written(folder: Path, counts: Sequence[int]) -> Path:
 @pytest.fixture
 def fleet(tmp_path: Path) -> SimulatedFleet:
     return SimulatedFleet(day(), written(tmp_path / "first", (1, 0, 1)), GPUS, lambda _bytes: LOAD_S)
+
+
+def geared(folder: Path, border: float) -> Path:
+    """Two replicas of `small`, which alone is asked where more than `border` are under way; one of `large` else."""
+    path = written(folder, (2, 0, 1))
+    every = Gear(border, None, ("small", "large"), (101.0, 101.0))
+    light = Gear(None, None, ("small",), (101.0, 101.0))
+    write_plan(replace(read_plan(path), gears=(every, light)), path)
+    return path
 
 
 def take(fleet: SimulatedFleet, *steps: Step) -> None:
@@ -142,6 +152,49 @@ def test_a_log_that_was_not_looked_at_for_long_is_kept_for_as_long(fleet: Simula
     fleet.run_until(300.0)
     assert fleet.log(kept_s=30.0).arrivals_s[0] == 30.0
     assert fleet.log(kept_s=30.0).arrivals_s[0] == 270.0
+
+
+def test_who_meets_much_under_way_gets_the_light_gear_of_the_plan(tmp_path: Path) -> None:
+    fleet = SimulatedFleet(day(), geared(tmp_path, 1.0), GPUS)
+    fleet.run_until(200.0)
+    gears, answers = fleet.cascade.gears[:300], fleet.cascade.answers(0, 300)
+    assert set(gears.tolist()) == {0, 1}
+    assert set(answers.by[gears == 0].tolist()) == {2}
+    assert set(answers.by[gears == 1].tolist()) == {0}
+    log = fleet.log()
+    scored = np.isfinite(log.scores["small"])
+    first = int(log.arrival_s[0] * 2.0)
+    assert (scored == (fleet.cascade.gears[first : first + len(log)] == 0)[: len(scored)]).mean() > 0.95
+
+
+def test_another_ladder_is_another_routing_though_thresholds_are_the_same(tmp_path: Path) -> None:
+    fleet = SimulatedFleet(day(), geared(tmp_path / "first", 3.0), GPUS)
+    desired = [
+        fleet.desired(geared(tmp_path / name, border), {}) for name, border in (("a", 3.0), ("b", 4.0))
+    ]
+    same, other = (asyncio.run(fleet.observe()).routing == each.routing for each in desired)
+    assert (same, other) == (True, False)
+
+
+def test_borders_follow_the_replicas_that_serve(tmp_path: Path) -> None:
+    fleet = SimulatedFleet(day(), geared(tmp_path, 8.0), GPUS, lambda _bytes: LOAD_S)
+
+    def capacity() -> float:
+        return float(fleet.cascade._paths.rule[2])
+
+    assert capacity() == 1.0
+    first, *_ = (name for name, running in fleet._running.items() if running.replica.kind == SMALL)
+    take(fleet, Drain(first))
+    assert capacity() == 0.5
+    take(fleet, Start("new", SMALL))
+    assert capacity() == 0.5
+    take(fleet, AwaitReady("new"))
+    assert capacity() == 1.0
+
+
+def test_an_oracles_hours_end_where_another_regime_begins() -> None:
+    two = replace(day(7200.0), regimes=(Regime(0.0, "even"), Regime(5400.0, "other")))
+    assert hours_of(two) == [(0.0, 3600.0), (3600.0, 5400.0), (5400.0, two.duration_s)]
 
 
 def test_a_new_threshold_is_for_those_who_come_from_then_on(fleet: SimulatedFleet) -> None:
