@@ -1,6 +1,7 @@
 """Plans with gears: better than any one setting on their own trace, and without them as ever."""
 
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -55,9 +56,15 @@ def spiky_problem(**changes: object) -> Problem:
     return replace(known, **{"gears": 8, **changes})
 
 
+@cache
+def plan_for_spikes() -> PlanResult:
+    """Made once in a process, for other modules too."""
+    return plan(spiky_problem())
+
+
 @pytest.fixture(scope="module")
 def geared() -> PlanResult:
-    return plan(spiky_problem())
+    return plan_for_spikes()
 
 
 @pytest.fixture(scope="module")

@@ -8,14 +8,14 @@ from cascadia.planner.over_time import cocktail, systems
 from cascadia.planner.over_time.compare import ComparisonOverTime, compare_over_time
 from cascadia.planner.over_time.settings import Stage
 from cascadia.planner.plan import PlanResult
-from tests.unit.planner.gears.test_plan_gears import BOUND_S, plan, spiky_problem
+from tests.unit.planner.gears.test_plan_gears import BOUND_S, plan_for_spikes
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def made() -> PlanResult:
-    return plan(spiky_problem())
+    return plan_for_spikes()
 
 
 @pytest.fixture(scope="module")
