@@ -15,9 +15,11 @@ from cascadia import __version__
 from cascadia.onepass.batches import Batches, Busy
 from cascadia.onepass.exits import EXIT_HEADER, add_exits, exits_told, exits_used
 from cascadia.onepass.model import Task
-from cascadia.onepass.runner import BadText, Forwarded, Input, Runner
+from cascadia.onepass.runner import BadText, Forwarded, Runner
 from cascadia.onepass.wire import (
     BadRequest,
+    ClassifyBody,
+    RerankBody,
     bad_text,
     classified,
     read_classify,
@@ -106,12 +108,13 @@ class Engine:
         return found
 
     async def forward(
-        self, runner: Runner, inputs: Sequence[Input], *, truncate: bool, declines: bool = False
+        self, runner: Runner, asked: ClassifyBody | RerankBody, *, declines: bool = False
     ) -> Forwarded:
+        inputs = asked.inputs
         try:
-            ids = runner.ids(inputs, truncate=truncate)
+            ids = runner.ids(inputs, truncate=asked.truncate(runner.model))
         except BadText as error:
-            raise bad_text(error, inputs) from None
+            raise bad_text(error, asked) from None
         found = await self.batches.forward(runner, ids, declines=declines)
         self.inputs.labels(runner.model.name).inc(len(inputs))
         self.tokens.labels(runner.model.name).inc(int(found.tokens.sum()))
@@ -120,14 +123,14 @@ class Engine:
     async def classify(self, body: bytes, declines: bool) -> Answer:
         asked = read_classify(body)
         runner = self.runner(asked.model, "classify")
-        found = await self.forward(runner, asked.inputs, truncate=asked.truncates, declines=declines)
+        found = await self.forward(runner, asked, declines=declines)
         body = classified(runner.model, found, exits_used(runner, found))
         return Answer(runner.model.name, body, exits_told(runner, found))
 
     async def rerank(self, body: bytes, _: bool) -> Answer:
         asked = read_rerank(body)
         runner = self.runner(asked.model, "rerank")
-        found = await self.forward(runner, asked.inputs, truncate=asked.truncates)
+        found = await self.forward(runner, asked)
         return Answer(runner.model.name, reranked(runner.model, asked, found))
 
     async def answered(self, request: Request, work: Callable[[bytes, bool], Awaitable[Answer]]) -> Response:

@@ -39,7 +39,7 @@ def measured(
     clock: Callable[[], float] = time.perf_counter,
 ) -> Measured:
     """`passes` of each size. `clock` may count the processor's time, which others on the machine do not lengthen."""
-    ids = runner.ids([one.text for one in asked], truncate=True)
+    ids = runner.ids([one.text for one in asked], truncate=runner.model.tokens_max)
     seconds = np.zeros((len(SIZES), passes))
     for _ in range(WARM_UP):
         runner.forward(ids[: SIZES[-1]])
@@ -78,7 +78,7 @@ def probabilities(
     runner: Runner, asked: Sequence[Question]
 ) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
     """(questions, classes), texts of like length together."""
-    ids = runner.ids([one.text for one in asked], truncate=True)
+    ids = runner.ids([one.text for one in asked], truncate=runner.model.tokens_max)
     order = np.argsort([len(each) for each in ids], kind="stable")
     found = np.zeros((len(asked), len(runner.model.labels)), dtype=np.float32)
     for start in range(0, len(order), SIZES[-1]):

@@ -30,10 +30,10 @@ Input = str | list[int]
 
 
 class BadText(Exception):
-    """Input number `at` cannot be read; the message says why."""
+    """Input number `at` of those given cannot be read; the message says why, but not where a client wrote it."""
 
     def __init__(self, at: int, why: str) -> None:
-        super().__init__(f"Input {at} {why}.")
+        super().__init__(why)
         self.at = at
 
 
@@ -78,24 +78,29 @@ class Runner:
         """The same model under another name."""
         return replace(self, model=replace(self.model, name=name))
 
-    def ids(self, inputs: Sequence[Input], *, truncate: bool = False) -> list[list[int]]:
-        """Token ids of each input. Raises `BadText` for one that is empty, or too long where it may not be
-        truncated."""
+    def ids(self, inputs: Sequence[Input], *, truncate: int | None = None) -> list[list[int]]:
+        """Token ids of each input, of which the first `truncate` tokens are read, with those around it; None: raises
+        `BadText` for one that is too long, as for one that is empty."""
         texts = [one for one in inputs if isinstance(one, str)]
         cut = [one[:CHARACTERS_MAX].encode("utf-8", "replace").decode() for one in texts]
         encoded = iter(self.tokenizer.encode_batch(cut, add_special_tokens=False) if cut else ())
-        room = self.model.tokens_max - 2
+        room = self.model.tokens_max - len(self.around)
+        kept = room if truncate is None else max(min(truncate, self.model.tokens_max) - len(self.around), 1)
         vocabulary = self.tokenizer.get_vocab_size()
         found: list[list[int]] = []
         for at, one in enumerate(inputs):
             ids = list(next(encoded).ids) if isinstance(one, str) else one
             if not ids:
-                raise BadText(at, "is empty")
+                raise BadText(at, "The text has no token: write at least one.")
             if min(ids) < 0 or max(ids) >= vocabulary:
-                raise BadText(at, f"has a token id that is not within 0 and {vocabulary - 1}")
-            if len(ids) > room and not truncate:
-                raise BadText(at, f"has {len(ids)} tokens, and {self.model.name} reads {room}")
-            found.append(ids[:room])
+                raise BadText(at, f"A token id is not within 0 and {vocabulary - 1}.")
+            if len(ids) > room and truncate is None:
+                raise BadText(
+                    at,
+                    f"The text has {len(ids)} tokens, and {self.model.name} reads {room}: send a shorter one, or "
+                    "`truncate_prompt_tokens: -1` to have its beginning read.",
+                )
+            found.append(ids[:kept])
         return found
 
     def forward(

@@ -29,10 +29,18 @@ class _Common(Struct):
     model: str = ""
     truncate_prompt_tokens: int | None = None
 
-    @property
-    def truncates(self) -> bool:
-        """-1 is the model's own length; so is any other number, of which none is shorter here."""
-        return self.truncate_prompt_tokens is not None
+    def truncate(self, model: OnePassModel) -> int | None:
+        """Tokens to read of a text, -1 for as many as `model` does; None: a longer one is refused. Raises
+        `BadRequest`, as vLLM does, for more than the model reads."""
+        asked = self.truncate_prompt_tokens
+        if asked is not None and not (asked == -1 or 1 <= asked <= model.tokens_max):
+            message = f"truncate_prompt_tokens is {asked}; give 1 to {model.tokens_max}, or -1 for as many."
+            raise BadRequest(message, "truncate_prompt_tokens")
+        return model.tokens_max if asked == -1 else asked
+
+    def place(self, at: int) -> str:
+        """Place of input number `at` in what the client wrote."""
+        raise NotImplementedError
 
 
 class ClassifyBody(_Common):
@@ -50,6 +58,9 @@ class ClassifyBody(_Common):
             )
         return _filled(found, "input")
 
+    def place(self, at: int) -> str:
+        return f"input[{at}]" if isinstance(self.input, list) and len(self.inputs) > 1 else "input"
+
 
 class _Document(Struct):
     text: str
@@ -57,14 +68,18 @@ class _Document(Struct):
 
 class RerankBody(_Common):
     query: str = ""
-    documents: list[str | _Document] = []
+    documents: str | list[str | _Document] = []
     top_n: int | None = None
 
     @property
     def inputs(self) -> list[Input]:
         """The query, then the documents. Raises `BadRequest`."""
-        texts = [one if isinstance(one, str) else one.text for one in self.documents]
+        given = self.documents if isinstance(self.documents, list) else [self.documents]
+        texts = [one if isinstance(one, str) else one.text for one in given]
         return [*_filled([self.query], "query"), *_filled(texts, "documents")]
+
+    def place(self, at: int) -> str:
+        return f"documents[{at - 1}]" if at else "query"
 
 
 def _filled(texts: Sequence[Input], param: str) -> list[Input]:
@@ -74,7 +89,10 @@ def _filled(texts: Sequence[Input], param: str) -> list[Input]:
         raise BadRequest(f"{param} has {len(texts)} texts; send at most {INPUTS_MAX}.", param)
     for at, one in enumerate(texts):
         if not (one.strip() if isinstance(one, str) else one):
-            raise BadRequest(f"{param}: number {at} is empty, or white space alone.", param)
+            place = param if len(texts) == 1 else f"{param}[{at}]"
+            raise BadRequest(
+                f"{place}: The text is empty, or white space alone: write at least a word.", place
+            )
     return list(texts)
 
 
@@ -100,9 +118,10 @@ def _read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise BadRequest(f"The body cannot be read: {str(error)[:200]}.") from None
 
 
-def bad_text(error: BadText, inputs: Sequence[Input]) -> BadRequest:
-    """Its place in `inputs` is told as it was sent."""
-    return BadRequest(str(error), "input" if len(inputs) > error.at else None)
+def bad_text(error: BadText, asked: _Common) -> BadRequest:
+    """Its place is told as the client wrote it."""
+    place = asked.place(error.at)
+    return BadRequest(f"{place}: {error}", place)
 
 
 def classified(model: OnePassModel, found: Forwarded, exits: Mapping[str, Any] | None = None) -> bytes:
@@ -137,7 +156,8 @@ def reranked(model: OnePassModel, body: RerankBody, found: Forwarded) -> bytes:
     query, *documents = found.values
     scores = (1.0 + np.clip(np.array(documents) @ query, -1.0, 1.0)) / 2.0
     order = np.argsort(-scores, kind="stable")
-    kept = order[: body.top_n] if body.top_n else order
+    # As in vLLM: none, 0 and less are all.
+    kept = order[: body.top_n] if body.top_n and body.top_n > 0 else order
     texts = body.inputs[1:]
     results = [
         {"index": int(at), "document": {"text": texts[at]}, "relevance_score": float(scores[at])}

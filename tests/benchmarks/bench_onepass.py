@@ -177,7 +177,7 @@ def _best(tried: list[_Cascade], part: np.ndarray) -> _Cascade:
 
 
 def _cpu_s(runner: Runner, every: list[Question]) -> float:
-    ids = runner.ids([one.text for one in every[:320]], truncate=True)
+    ids = runner.ids([one.text for one in every[:320]], truncate=runner.model.tokens_max)
     runner.forward(ids[:16])
     began_s = time.process_time()
     for at in range(0, 320, 16):

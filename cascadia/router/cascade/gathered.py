@@ -1,9 +1,11 @@
 """What engines say of a request's inputs, for whoever waits for all of them."""
 
 import asyncio
+from dataclasses import replace
 from time import monotonic
 
 from cascadia.router.openai.errors import StageFailed
+from cascadia.router.openai.one_pass import refused_at
 from cascadia.router.replicas.batch_queue import Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.results import Reply
@@ -19,11 +21,13 @@ class Gathered:
         self._said: list[Said | None] = []
         self._left = 0
 
-    async def all_said(self, items: list[bytes], deadline_s: float) -> "list[Said] | Reply[None]":
+    async def all_said(
+        self, items: list[bytes], deadline_s: float, truncate: bytes = b""
+    ) -> "list[Said] | Reply[None]":
         """An engine's refusal of one is that of all. Raises `StageFailed`; cancelled, it leaves all batches."""
         self._said = [None] * len(items)
         self._left = len(items)
-        members = self.lane.members(items, self, monotonic(), deadline_s)
+        members = self.lane.members(items, self, monotonic(), deadline_s, truncate=truncate)
         self.batcher.add(self.lane, members)
         try:
             refused = await self._end
@@ -39,9 +43,10 @@ class Gathered:
         if not self._left and not self._end.done():
             self._end.set_result(None)
 
-    def refused(self, slot: int, reply: "Reply[None]") -> None:  # noqa: ARG002 (all fails as one)
+    def refused(self, slot: int, reply: "Reply[None]") -> None:
         if not self._end.done():
-            self._end.set_result(reply)
+            several = len(self._said) > 1
+            self._end.set_result(replace(reply, body=refused_at(reply.body, [slot])) if several else reply)
 
     def failed(self, slot: int, error: StageFailed) -> None:  # noqa: ARG002 (all fails as one)
         if not self._end.done():

@@ -34,6 +34,7 @@ from cascadia.router.openai.one_pass import (
     part_of,
     put_together,
     ranked_in,
+    refused_at,
 )
 from cascadia.router.openai.pooled import pooled
 from cascadia.router.openai.requests import rewritten
@@ -106,7 +107,8 @@ class OnePassCascade:
             pending = [at for at, one in enumerate(found) if one is None or not one.accepted]
             reply = await self._classify(ask, stage, step, [items[at] for at in pending] if items else [])
             if reply.found is None:
-                decision.refused = reply
+                several = len(items) > 1
+                decision.refused = replace(reply, body=refused_at(reply.body, pending)) if several else reply
                 return True
             if not envelope:
                 # Each input was read once by the first stage: that is what the request itself is long.
@@ -145,7 +147,8 @@ class OnePassCascade:
 
     async def _ranked(self, ask: Ask) -> OnePassDecision:
         """Gated stages are asked for one result more than the client wants: the first that it would not get."""
-        wanted = ask.fields.top_n or None
+        # As in vLLM: none, 0 and less are all.
+        wanted = max(ask.fields.top_n or 0, 0) or None
         cut = wanted or 1
         best: list[tuple[Ranked, Stage, float]] = []
 
@@ -259,7 +262,7 @@ class OnePassCascade:
     ) -> "list[Said] | Reply[None]":
         """Verdicts of engines on `items`, in batches of the stage's lane."""
         batcher, lane = self.lanes[stage.name]
-        said = await Gathered(batcher, lane).all_said(items, ask.deadline_s)
+        said = await Gathered(batcher, lane).all_said(items, ask.deadline_s, ask.fields.truncate)
         if not isinstance(said, Reply):
             step.replica, step.tries, step.answered_at_s = said[-1].replica, 1, monotonic()
         return said

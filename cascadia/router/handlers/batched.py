@@ -11,6 +11,7 @@ from cascadia.router.cascade.records import Record
 from cascadia.router.handlers.fast_path import Serves
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
 from cascadia.router.openai.errors import ApiError, StageFailed
+from cascadia.router.openai.one_pass import refused_at
 from cascadia.router.replicas.batch_queue import Member, Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.results import Reply
@@ -49,22 +50,25 @@ class Batched:
         self._ended = False
         self._future: asyncio.Future[None] | None = None
 
-    async def begun(self, items: Sequence[bytes], deadline_s: float, *, given: bool) -> None:
+    async def begun(
+        self, items: Sequence[bytes], deadline_s: float, *, given: bool, truncate: bytes = b""
+    ) -> None:
         """`begin`, for a request that has a task already: it is closed by that, and leaves when it is cancelled."""
         self._future = asyncio.get_running_loop().create_future()
-        self.begin(items, deadline_s, given=given)
+        self.begin(items, deadline_s, given=given, truncate=truncate)
         self.exchange.on_leaving = task.cancel if (task := asyncio.current_task()) else None
         try:
             await self._future
         finally:
             self._end()
 
-    def begin(self, items: Sequence[bytes], deadline_s: float, *, given: bool) -> None:
+    def begin(self, items: Sequence[bytes], deadline_s: float, *, given: bool, truncate: bytes = b"") -> None:
         """`given`: whether the request brought `deadline_s` itself, or it is the router's. Raises `Overloaded`,
         and `ApiError` for more inputs than ever wait."""
         self.said = [None] * len(items)
         self._left = len(items)
-        self._members = self.lane.members(items, self, self.exchange.started_s, deadline_s, given=given)
+        came_s = self.exchange.started_s
+        self._members = self.lane.members(items, self, came_s, deadline_s, given=given, truncate=truncate)
         self.record.steps.append(self.step)
         self.exchange.on_leaving = self.left
         try:
@@ -84,10 +88,11 @@ class Batched:
                 self.service.fault(self.exchange, self.record, error)
             self._close()
 
-    def refused(self, slot: int, reply: "Reply[None]") -> None:  # noqa: ARG002 (all fails as one)
+    def refused(self, slot: int, reply: "Reply[None]") -> None:
         if self._end():
             self.step.ended("refused")
-            self.exchange.refusal(reply.status, reply.body, [])
+            body = refused_at(reply.body, [slot]) if len(self._members) > 1 else reply.body
+            self.exchange.refusal(reply.status, body, [])
             self._close()
 
     def failed(self, slot: int, error: StageFailed) -> None:  # noqa: ARG002 (all fails as one)

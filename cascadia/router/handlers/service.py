@@ -268,8 +268,8 @@ class Service:
         given = urgency.deadline_s < exchange.started_s + total_s
         batched = Batched(self, exchange, record, batcher, lane)
         if as_task:
-            return batched.begun(items, urgency.deadline_s, given=given)
-        batched.begin(items, urgency.deadline_s, given=given)
+            return batched.begun(items, urgency.deadline_s, given=given, truncate=fields.truncate)
+        batched.begin(items, urgency.deadline_s, given=given, truncate=fields.truncate)
         return None
 
     def _not_cascaded(self, exchange: Exchange) -> str | None:

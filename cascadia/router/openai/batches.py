@@ -16,13 +16,14 @@ Parts = tuple[Usage, list[bytes], Exits | None]
 
 
 class Wire(NamedTuple):
-    """`members` of a request's body and fields, which raises `ApiError`; `body` of a model's name and its members;
-    `parts` of an answer's content type, content and number of members, which raises `UpstreamError`; `answer` of a
-    request's id, a model's name, its parts and tokens. `most`: members of a batch; None, as many as one likes."""
+    """`members` of a request's body and fields, which raises `ApiError`; `body` of a model's name, its members and what
+    these ask of long texts; `parts` of an answer's content type, content and number of members, which raises
+    `UpstreamError`; `answer` of a request's id, a model's name, its parts and tokens. `most`: members of a batch; None,
+    as many as one likes."""
 
     path: bytes
     members: Callable[[bytes, Fields], list[bytes]]
-    body: Callable[[str, Sequence[bytes]], bytes]
+    body: Callable[[str, Sequence[bytes], bytes], bytes]
     parts: Callable[[bytes, bytes, int], Parts]
     answer: Callable[[bytes, str, Sequence[bytes], int], bytes]
     most: int | None
@@ -37,7 +38,7 @@ def _request(body: bytes, _: Fields) -> list[bytes]:
     return [rewritten(body, "", {}, "rerank")]
 
 
-def _ranking(model: str, members: Sequence[bytes]) -> bytes:
+def _ranking(model: str, members: Sequence[bytes], _: bytes) -> bytes:
     (body,) = members
     return rewritten(body, model, {}, "rerank")
 

@@ -17,6 +17,7 @@ from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields
 from cascadia.router.upstream.errors import UpstreamError
 
+_PLACE = re.compile(r"input(?:\[(\d{1,4})\])?: ")
 _INDEX = re.compile(rb'\{"index":\d+(?=,)')
 INPUTS_MAX = 1024
 """Of one request: an answer has a part for each."""
@@ -92,6 +93,7 @@ _classification = msgspec.json.Decoder(_Classification)
 _probabilities = msgspec.json.Decoder(_Probabilities)
 _ranking = msgspec.json.Decoder(_Ranking)
 _score = msgspec.json.Decoder(_Score)
+_any = msgspec.json.Decoder()
 _encode = msgspec.json.Encoder().encode
 
 
@@ -174,9 +176,28 @@ def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[
     return _counted(found.usage), parts, _exits(found.usage)
 
 
-def batch_body(model: str, items: Sequence[bytes]) -> bytes:
-    """The request of a batch; of one member it is a list too."""
-    return b'{"model":%b,"input":[%b]}' % (_encode(model), b",".join(items))
+def batch_body(model: str, items: Sequence[bytes], truncate: bytes = b"") -> bytes:
+    """The request of a batch; of one member it is a list too. `truncate`: what all its members ask of long texts."""
+    told = b',"truncate_prompt_tokens":%b' % truncate if truncate else b""
+    return b'{"model":%b,"input":[%b]%b}' % (_encode(model), b",".join(items), told)
+
+
+def refused_at(body: bytes, places: Sequence[int]) -> bytes:
+    """An engine's refusal of a client's inputs, which were sent from these `places` of its list, with the place of the
+    one that is to blame; as it is where it does not say which that is."""
+    try:
+        document = _any.decode(body)
+        error = document.get("error", document)
+        said = error["message"]
+        place = _PLACE.match(said)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError):
+        return body
+    number = 0 if len(places) == 1 else int(place[1]) if place and place[1] else None
+    if number is None or number >= len(places):
+        return body
+    told = f"input[{places[number]}]"
+    error |= {"message": f"{told}: {said[place.end() :] if place else said}", "param": told}
+    return _encode(document)
 
 
 def part_of(raw: bytes) -> Part:

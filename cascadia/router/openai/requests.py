@@ -74,6 +74,7 @@ class Fields(Struct):
     input: Raw | UnsetType = UNSET
     documents: Raw | UnsetType = UNSET
     top_n: int | None = None
+    truncate_prompt_tokens: int | None = None
     instructions: Raw | UnsetType = UNSET
     text: Raw | UnsetType = UNSET
     max_output_tokens: int | None = None
@@ -100,6 +101,11 @@ class Fields(Struct):
     def output_limit(self) -> int | None:
         """Tokens that one answer may have, where the request says so."""
         return self.max_completion_tokens or self.max_tokens or self.max_output_tokens
+
+    @property
+    def truncate(self) -> bytes:
+        """What it asks of texts that are longer than a model reads; empty where that is nothing."""
+        return b"" if self.truncate_prompt_tokens is None else b"%d" % self.truncate_prompt_tokens
 
     @property
     def most_output(self) -> int | None:

@@ -49,6 +49,8 @@ class Member(Struct, eq=False):
     due_s: float
     deadline_s: float
     came_s: float = 0.0
+    truncate: bytes = b""
+    """What is asked of a text that is too long: members of one batch ask the same."""
     resets: int = 0
     """Batches of it that broke off."""
     left: bool = False

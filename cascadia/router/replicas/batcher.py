@@ -47,7 +47,14 @@ class Lane:
         self.in_flight = 0
 
     def members(
-        self, items: Sequence[bytes], asks: Asks, came_s: float, deadline_s: float, *, given: bool = False
+        self,
+        items: Sequence[bytes],
+        asks: Asks,
+        came_s: float,
+        deadline_s: float,
+        *,
+        given: bool = False,
+        truncate: bytes = b"",
     ) -> list[Member]:
         """A request's inputs as members. `given`: the request brought its deadline; else they are due within the
         group's time, those of a second batch within twice of it, and so on, so that a long list keeps nobody waiting.
@@ -60,6 +67,7 @@ class Lane:
                 slot,
                 deadline_s if given else min(deadline_s, came_s + slo_s * (1 + slot // most)),
                 deadline_s,
+                truncate=truncate,
             )
             for slot, raw in enumerate(items)
         ]
@@ -213,7 +221,18 @@ class Batcher:
         if best is None:
             return waits_s
         _, lane, decision = best
-        return _Batch(lane, decision.model, lane.queue.take(worker, decision.batch))
+        return self._alike(_Batch(lane, decision.model, lane.queue.take(worker, decision.batch)))
+
+    def _alike(self, batch: _Batch) -> _Batch:
+        """`batch` as far as all ask the same of long texts as the first; others go next, as batches of their own."""
+        if not any(member.truncate for member in batch.members):
+            return batch
+        by: dict[bytes, list[Member]] = {}
+        for member in batch.members:
+            by.setdefault(member.truncate, []).append(member)
+        first, *others = (_Batch(batch.lane, batch.model, members) for members in by.values())
+        self._again.extend(others)
+        return first
 
     def _late_dropped(self, lane: Lane, worker: int, now_s: float) -> tuple[Decision, float] | None:
         """The lane's decision, once those that nobody waits for, or that are to be dropped, are gone."""
@@ -277,7 +296,8 @@ class Batcher:
         assert replica is not None
         members, limits, started_s = batch.members, self.limits, monotonic()
         stage.metrics.queue.observe(started_s - members[0].came_s)
-        body = self.wire.body(stage.settings.model, [member.raw for member in members])
+        items = [member.raw for member in members]
+        body = self.wire.body(stage.settings.model, items, members[0].truncate)
         latest_s = max(member.deadline_s for member in members)
         call = Call(self.wire.path, body, b"", len(body) // 4, None, latest_s, most_output=0)
         done = stage.attempts.given(replica, call)

@@ -93,6 +93,54 @@ def test_what_cannot_be_served_is_told_in_openai_s_words(tmp_path: Path) -> None
     run(main())
 
 
+def test_what_is_wrong_with_a_text_is_told_with_its_place_as_the_client_wrote_it(tmp_path: Path) -> None:
+    long = "w1 " * 9
+    cases: list[tuple[str, dict[str, Any], str, str]] = [
+        ("classify", {"input": long}, "input", "has 9 tokens, and little reads 6: send a shorter one"),
+        ("classify", {"input": [long]}, "input", "has 9 tokens"),
+        ("classify", {"input": ["w1", "w2", long]}, "input[2]", "has 9 tokens"),
+        ("classify", {"input": ["w1", "\u3000"]}, "input[1]", "is empty, or white space alone"),
+        ("classify", {"input": [[5], [999]]}, "input[1]", "token id is not within 0 and 23"),
+        ("rerank", {"query": long, "documents": ["w1"]}, "query", "has 9 tokens"),
+        ("rerank", {"query": "", "documents": ["w1"]}, "query", "is empty"),
+        ("rerank", {"query": "w1", "documents": ["w1", {"text": long}]}, "documents[1]", "has 9 tokens"),
+        ("rerank", {"query": "w1", "documents": ["w1", " "]}, "documents[1]", "is empty"),
+    ]
+
+    async def main() -> None:
+        async with serving(tmp_path) as client:
+            for path, body, place, said in cases:
+                error = (await client.post(f"/v1/{path}", json=body)).json()["error"]
+                assert error["message"].startswith(f"{place}: "), body
+                assert said in error["message"], body
+                assert error["param"] == place, body
+            for asked in (0, -2, 99):
+                body = {"model": "little", "input": "w1", "truncate_prompt_tokens": asked}
+                error = (await client.post("/v1/classify", json=body)).json()["error"]
+                assert (
+                    error["message"] == f"truncate_prompt_tokens is {asked}; give 1 to 8, or -1 for as many."
+                )
+
+    run(main())
+
+
+def test_any_number_of_results_may_be_asked_for_and_documents_may_be_alike(tmp_path: Path) -> None:
+    documents = ["w1 \u00e9\u4e2d\U0001f600", "w1", {"text": "w1"}, "w3"]
+
+    async def main() -> None:
+        async with serving(tmp_path) as client:
+            for top_n, count in ((None, 4), (0, 4), (-1, 4), (1, 1), (4, 4), (99, 4)):
+                body = {"query": "w1", "documents": documents, "top_n": top_n}
+                found = (await client.post("/v1/rerank", json=body)).json()["results"]
+                assert len(found) == count
+                # Equals keep their order.
+                assert [one["index"] for one in found[:2]] == [1, 2][:count]
+            one = (await client.post("/v1/rerank", json={"query": "w1", "documents": "w3"})).json()["results"]
+        assert [each["index"] for each in one] == [0]
+
+    run(main())
+
+
 def test_requests_that_wait_together_share_a_pass(tmp_path: Path) -> None:
     async def main() -> None:
         async with serving(tmp_path, at_once=8) as client:

@@ -97,6 +97,10 @@ def test_an_engine_that_refuses_is_passed_on() -> None:
         async with started(*engines), running(two(*engines)) as router:
             found = await classify(router, input="poison")
         assert (found.status_code, found.json()["error"]["code"]) == (400, "bad")
+        engines = small(), classifier(lambda _: LARGE, poison="hard")
+        async with started(*engines), running(two(*engines)) as router:
+            later = await classify(router, input=["easy", "too", "hard"])
+        assert later.json()["error"]["message"] == "input[2]: cannot be read"
 
     run(main)
 

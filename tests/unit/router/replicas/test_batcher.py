@@ -1,6 +1,7 @@
 """Batches: who goes together and first, that one bad input fails alone, and that each is answered once."""
 
 import asyncio
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from time import monotonic
@@ -9,6 +10,7 @@ from typing import Any
 import httpx
 
 from cascadia.domain.policy import Policies, Policy, PolicyRow
+from cascadia.router.openai.one_pass import refused_at
 from cascadia.router.settings.groups import GroupSection, MinQueueSection, minimum_queue
 from cascadia.router.settings.model import GroupSettings, ReplicaSettings, RouterSettings, StageSettings
 from cascadia.testing.engines import FakeEngine, send
@@ -67,7 +69,9 @@ class Slow:
             send(writer, 200, classification([[0.6, 0.4] for _ in texts]))
 
 
-def ask(router: Running, text: str, model: str = "intent", **more: Any) -> "asyncio.Task[httpx.Response]":
+def ask(
+    router: Running, text: str | list[str], model: str = "intent", **more: Any
+) -> "asyncio.Task[httpx.Response]":
     body = {"model": model, "input": text} | more
     return asyncio.create_task(router.client.post("/v1/classify", json=body))
 
@@ -132,6 +136,67 @@ def test_one_bad_input_among_32_fails_alone() -> None:
         assert [one.status_code for one in found] == [200] * 13 + [400] + [200] * 19
         assert found[13].json()["error"]["code"] == "bad"
         assert [len(batch) for batch in slow.batches if "poison" in batch] == [32, 16, 8, 4, 2, 1]
+
+    run(main)
+
+
+def test_a_bad_input_is_told_with_its_place_in_the_clients_own_list() -> None:
+    """Whatever batches it went out in, and from whichever stage it comes."""
+
+    async def main() -> None:
+        slow = Slow()
+        slow.free.set()
+        texts = ["0", "1", "poison", "3"]
+        async with started(slow.engine), running(settings([slow.engine], greedy(), SECTION)) as router:
+            grouped = await ask(router, texts)
+            alone = await ask(router, "poison")
+        engine = classifier(lambda _: [0.9, 0.1])
+        async with started(engine), running(settings([engine], None, SECTION)) as router:
+            cascaded = await ask(router, ["0", "poison", "2"], "cascadia")
+        assert grouped.json()["error"]["message"] == "input[2]: cannot be read"
+        assert grouped.json()["error"]["param"] == "input[2]"
+        assert alone.json()["error"]["message"] == "cannot be read"
+        assert cascaded.json()["error"]["message"] == "input[1]: cannot be read"
+
+    run(main)
+
+
+def test_places_are_those_of_what_was_sent_on() -> None:
+    body = b'{"error":{"message":"input[1]: The text is empty.","param":"input[1]","code":"c"}}'
+    told = json.loads(refused_at(body, [2, 5]))["error"]
+    assert told == {"message": "input[5]: The text is empty.", "param": "input[5]", "code": "c"}
+    # As older engines write it; of one that was sent alone there is no doubt.
+    assert json.loads(refused_at(b'{"message":"too long"}', [7]))["message"] == "input[7]: too long"
+    for odd in (
+        b"",
+        b"[]",
+        b"null",
+        b'{"error":7}',
+        b'{"error":{"message":null}}',
+        b"\xff",
+        b'{"message":"?"}',
+    ):
+        assert refused_at(odd, [1, 2]) == odd
+
+
+def test_who_has_long_texts_cut_shares_no_batch_with_who_has_not() -> None:
+    async def main() -> None:
+        slow = Slow()
+        async with started(slow.engine), running(settings([slow.engine], greedy(), SECTION)) as router:
+            tasks = [ask(router, "0")]
+            await until(lambda: len(slow.batches) == 1)
+            tasks += [
+                ask(router, f"{n}", **({"truncate_prompt_tokens": -1} if n % 2 else {})) for n in range(6)
+            ]
+            await until(lambda: router.router.active_plan.batchers["intent"].waiting == 6)
+            slow.free.set()
+            found = await asyncio.gather(*tasks)
+        assert {one.status_code for one in found} == {200}
+        assert sorted(map(sorted, slow.batches[1:])) == [["0", "2", "4"], ["1", "3", "5"]]
+        asked = {
+            bool(int(r["input"][0]) % 2): r.get("truncate_prompt_tokens") for r in slow.engine.requests[1:]
+        }
+        assert asked == {False: None, True: -1}
 
     run(main)
 
@@ -209,7 +274,7 @@ def test_the_cascade_sends_its_inputs_in_batches() -> None:
     async def main() -> None:
         engine = classifier(lambda text: [0.55, 0.45] if "hard" in text else [0.9, 0.1])
         async with started(engine), running(settings([engine], None, SECTION)) as router:
-            found = await ask(router, ["easy", "hard", "easy too"], "cascadia")  # type: ignore[arg-type]
+            found = await ask(router, ["easy", "hard", "easy too"], "cascadia")
         assert [request["model"] for request in engine.requests] == ["quick", "good"]
         assert engine.requests[1]["input"] == ["hard"]
         assert found.json()["cascadia"]["stages"] == ["quick", "good", "quick"]
