@@ -38,10 +38,6 @@ class _Common(Struct):
             raise BadRequest(message, "truncate_prompt_tokens")
         return model.tokens_max if asked == -1 else asked
 
-    def place(self, at: int) -> str:
-        """Place of input number `at` in what the client wrote."""
-        raise NotImplementedError
-
 
 class ClassifyBody(_Common):
     input: str | list[str | int | list[int]] = ""
@@ -59,6 +55,7 @@ class ClassifyBody(_Common):
         return _filled(found, "input")
 
     def place(self, at: int) -> str:
+        """Place of input number `at` in what the client wrote."""
         return f"input[{at}]" if isinstance(self.input, list) and len(self.inputs) > 1 else "input"
 
 
@@ -79,6 +76,7 @@ class RerankBody(_Common):
         return [*_filled([self.query], "query"), *_filled(texts, "documents")]
 
     def place(self, at: int) -> str:
+        """Place of input number `at` in what the client wrote."""
         return f"documents[{at - 1}]" if at else "query"
 
 
@@ -118,7 +116,7 @@ def _read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise BadRequest(f"The body cannot be read: {str(error)[:200]}.") from None
 
 
-def bad_text(error: BadText, asked: _Common) -> BadRequest:
+def bad_text(error: BadText, asked: ClassifyBody | RerankBody) -> BadRequest:
     """Its place is told as the client wrote it."""
     place = asked.place(error.at)
     return BadRequest(f"{place}: {error}", place)

@@ -1,12 +1,14 @@
 """Workers and their policies, chosen together: the fewest workers on which a policy keeps the objective.
 
-Two rivals are made for each number of workers: policies solved by load, and the ladder by requests in flight. Both are
-played on the traffic, and the better is taken. One kind of worker serves a group; where there are several, each has its
-own profiles and its own policies, and the cheapest that keeps the objective is taken.
+Three rivals are made for each number of workers: policies solved by load, the ladder by requests in flight, and the
+most accurate model that the slack leaves time for. All are played on the traffic, and the best is taken. One kind of
+worker serves a group; where there are several, each has its own profiles and its own policies, and the cheapest that
+keeps the objective is taken.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import product
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ import numpy as np
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.policy import WINDOW_S, Policies
 from cascadia.domain.workload import Floats
+from cascadia.planner.policies.baselines import greedy
 from cascadia.planner.policies.fluid import fluid_bound
 from cascadia.planner.policies.in_flight import Sample, in_flight_ladder, worth
 from cascadia.planner.policies.mdp import mdp_ladder
@@ -29,6 +32,8 @@ SEARCHED = 30_000
 BUSIEST = 0.999
 """Policies are solved for loads up to this quantile of the traffic's own, and somewhat beyond."""
 BEYOND = 1.1
+BATCH_SHARES, SLACK_SHARES = (0.35, 0.5, 0.65, 1.0), (0.3, 0.5, 0.7, 1.0)
+"""Shares of the SLO that a batch by slack may take, and of the slack."""
 VARIABLE_WORKERS = 4
 """On more workers a part of the queue as a batch never did better (docs/models/policy.md)."""
 
@@ -171,6 +176,19 @@ def _rivals(made: Group, wanted: Wanted) -> Iterator[Policies]:
             continue
     parts = _parts(wanted.arrival_s)
     yield in_flight_ladder(made, Sample(parts, (1.0,) * len(parts), wanted.skip), wanted.late_max)
+    yield _by_slack(made, wanted, parts)
+
+
+def _by_slack(made: Group, wanted: Wanted, parts: Sequence[Floats]) -> Policies:
+    """The best of the simplest: the most accurate model that the earliest's slack, or a share of it, leaves time for.
+    Where little comes nothing else is needed."""
+
+    def valued(policies: Policies) -> float:
+        played = [play(policies, made.models, part, skip=wanted.skip) for part in parts]
+        return worth(played, [1.0] * len(parts), wanted.late_max)
+
+    best = max((greedy(made, *shares) for shares in product(BATCH_SHARES, SLACK_SHARES)), key=valued)
+    return replace(best, kind="by-slack")
 
 
 def _parts(arrival_s: Floats) -> tuple[Floats, ...]:

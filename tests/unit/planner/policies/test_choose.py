@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from cascadia.domain.errors import Infeasible
+from cascadia.domain.policy import Policies
+from cascadia.planner.policies.baselines import greedy
 from cascadia.planner.policies.choose import Wanted, choose, keeps, loads, on_workers
 from cascadia.planner.policies.compared import baseline_rows
+from cascadia.planner.policies.in_flight import worth
+from cascadia.planner.policies.played import play
 from cascadia.planner.policies.residence import Kind, alike
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import group
@@ -30,8 +34,39 @@ def test_one_worker_less_does_not_keep_the_objective() -> None:
 def test_the_better_of_the_rivals_is_taken() -> None:
     chosen = on_workers("guard", KIND, 3, WANTED)
     assert chosen is not None
-    assert {policies.kind for policies, _ in chosen.rivals} == {"mdp", "mdp-counted", "in-flight"}
+    assert {policies.kind for policies, _ in chosen.rivals} == {"mdp", "mdp-counted", "in-flight", "by-slack"}
     assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
+
+
+ODD = [
+    # Workers, largest batch, gaps, load, SLO: little on few workers is where the simplest was better than all others.
+    (1, 1, 1.0, 0.3, 0.1),
+    (2, 16, 0.25, 0.3, 0.1),
+    (4, 16, 1.0, 0.3, 0.1),
+    (20, 16, 0.25, 0.3, 0.1),
+    (100, 4, 1.0, 0.6, 0.1),
+    # Only the fastest is ever in time, alone.
+    (1, 16, 1.0, 0.5, 0.0141),
+]
+
+
+@pytest.mark.parametrize(("workers", "most", "shape", "load", "slo_s"), ODD)
+def test_no_table_by_slack_alone_is_better_than_what_is_chosen(
+    workers: int, most: int, shape: float, load: float, slo_s: float
+) -> None:
+    """The most accurate model that the slack leaves time for, whatever share of it, is among the rivals."""
+    models = profiles(most)
+    rate_rps = load * workers * max(model.throughput_rps(slo_s) for model in models)
+    wanted = Wanted(unit_arrivals(shape, n=3000) / rate_rps, slo_s=slo_s, late_max=0.01, accuracy_min=None)
+    chosen = on_workers("guard", Kind("cpu", models, most=workers), workers, wanted)
+    assert chosen is not None
+
+    def worth_of(policies: Policies) -> float:
+        played = play(policies, chosen.group.models, wanted.arrival_s, skip=wanted.skip)
+        return worth([played], [1.0], wanted.late_max)
+
+    best = worth([chosen.outcome], [1.0], wanted.late_max)
+    assert best >= max(worth_of(greedy(chosen.group, b, s)) for b in (0.5, 1.0) for s in (0.5, 1.0)) - 1e-9
 
 
 def test_the_cheaper_kind_of_worker_is_taken() -> None:
