@@ -9,6 +9,9 @@ Two things are not the paper's, since an engine batches and an answer's length i
 its Definition 1: a replica that serves many at once costs each of them time. And the deadline is to be kept by an
 answer that nine in ten are not longer than, with time to spare for those who come later and share the batch.
 
+Kinds of which one takes less than twice the time of another are not told apart: of those the least loaded is as good,
+and nothing depends on what is told of lengths.
+
 L_j rises with what a replica has in hand, by as much for all of a kind. So within a kind the least loaded is enough.
 """
 
@@ -29,6 +32,9 @@ MOST_ERROR = 0.5
 """Mean relative error of a model beyond which it is not."""
 SPARE = 1.5
 """What is told of a long answer, times this, is to be within the deadline: batches grow while it is written."""
+UNEQUAL = 0.5
+"""Time that a large request takes on the fastest kind, of that on the slowest. Above it, no rate was ever won by
+lengths (docs/models/unequal.md)."""
 WEIGHED_ANEW = 64
 """Answers between two looks at what kinds are worth."""
 
@@ -89,18 +95,19 @@ class EarliestFinish:
     _kinds: list[_Kind] = field(default_factory=list)
     _answers: int = 0
     _relied: bool = False
+    _unequal: bool = False
 
     @property
     def relied(self) -> bool:
-        """Tells whether lengths and the models of all kinds that were last asked about are relied on."""
-        return self._relied and self.length.tells
+        """Tells whether the kinds that were last asked about are unequal, and their models and lengths relied on."""
+        return self._relied and self._unequal and self.length.tells
 
     def choose(self, candidates: Sequence[TimedCandidate], asked: Asked) -> int:
         """Index of the replica that gets the request."""
         if candidates != self._candidates:
             self._arrange(candidates)
         tokens = asked.tokens
-        if not (self._relied and self.length.tells):
+        if not (self._relied and self._unequal and self.length.tells):
             return self.least.choose(candidates, self.tokens(asked))
         mean, high = self.length.expected(tokens, asked.most_output)
         left_s = asked.left_s
@@ -173,6 +180,7 @@ class EarliestFinish:
         self._relied = all(_is_relied_on(kind.model) for kind in kinds)
         largest = self.length.largest
         alone_s = [kind.model.seconds(Seen(largest.tokens, 0.0), largest.output_tokens) for kind in kinds]
+        self._unequal = min(alone_s) < UNEQUAL * max(alone_s)
         for kind, seconds in zip(kinds, alone_s, strict=True):
             kind.worth = (min(alone_s) / seconds) ** 0.5
 

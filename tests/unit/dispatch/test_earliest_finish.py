@@ -175,12 +175,24 @@ def test_lengths_are_not_gone_by_before_it_is_known_that_they_are_told() -> None
     assert answers < 2 * FEWEST * CELLS
 
 
-def test_while_lengths_are_not_told_choices_are_those_of_the_least_outstanding_by_the_mean_of_all() -> None:
-    rng, rule, plain, length = np.random.default_rng(2), seeded(), LeastOutstanding(), AnswerLength()
-    rule.length = OutputLength()
+@pytest.mark.parametrize(
+    ("second", "told"),
+    [
+        pytest.param(SLOW, False, id="prompts tell nothing of lengths"),
+        pytest.param(Coefficients(*(1.7 * part for part in FAST)), True, id="kinds hardly differ"),
+    ],
+)
+def test_where_nothing_is_foreseen_choices_are_those_of_the_least_outstanding_by_the_mean_of_all(
+    second: Coefficients, told: bool
+) -> None:
+    rng, plain, length = np.random.default_rng(2), LeastOutstanding(), AnswerLength()
+    lines = {"fast": FAST, "slow": second}
+    models = {kind: LatencyModel(line, seeded=True) for kind, line in lines.items()}
+    rule = EarliestFinish(models, OutputLength(tells=told))
     replicas, others, running = known("fast", "slow", "fast"), known("fast", "slow", "fast"), []
     for _ in range(2000):
-        asked, wrote = Asked(int(rng.integers(1, 900))), int(rng.integers(1, 900))
+        asked = Asked(int(rng.integers(1, 900)))
+        wrote = 1 + asked.tokens // 2 if told else int(rng.integers(1, 900))
         chosen, tokens = rule.choose(replicas, asked), asked.tokens + length.expected()
         assert chosen == plain.choose(others, tokens)
         trial = rule.given(replicas[chosen], asked)
@@ -193,8 +205,8 @@ def test_while_lengths_are_not_told_choices_are_those_of_the_least_outstanding_b
             replicas[at].count(-1, -trial.tokens)
             others[at].count(-1, -trial.tokens)
             length.seen(wrote)
-            rule.ended(trial, wrote, LatencyModel(SLOW if at == 1 else FAST).seconds(trial.seen, wrote))
-    assert not rule.length.tells
+            rule.ended(trial, wrote, LatencyModel(lines[trial.kind]).seconds(trial.seen, wrote))
+    assert rule.length.tells == told
 
 
 def test_replicas_that_come_and_go_are_seen() -> None:
