@@ -422,8 +422,7 @@ class NodeLoss:
 class WorkloadRules:
     """Rules by which a trace became the plan's requests, as in the spec's `workload`.
 
-    `trace_digest`: SHA-256 of the trace's file. On that trace a replay takes its first `max_requests`, at `rate_rps`,
-    too (None: all; the trace's own).
+    `trace_digest` (SHA-256) tells on which trace a replay takes `max_requests` and `rate_rps` too.
     """
 
     trace_digest: str = ""
@@ -450,7 +449,6 @@ class Plan:
     `exits` is the promise by which exits are in force, of one-pass models or of stages that think; None: of those every
     input has the whole model, and these are in force as they are. `until_certified` is the plan before.
     `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
-    `workload`: None in older plans, and where no spec was read.
     """
 
     version: int
