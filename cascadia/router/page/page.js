@@ -67,11 +67,15 @@ function tiles(state) {
     boxes.push(tile("Verdict p50", seconds(judge.seconds.p50), "",
       `${count(judge.verdicts)} by ${judge.kind}, ${without ? count(without) : "none"} failed`));
   }
+  const { evaluated } = state;
+  const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(1)}`;
+  const held = !evaluated ? ""
+    : `; of ${count(evaluated.number)} that all answered ${evaluated.saved === null ? "" : `${(100 * evaluated.saved).toFixed(0)}\u00a0±\u00a0${(100 * evaluated.saved_margin).toFixed(0)}\u00a0%, `}score\u00a0${signed(evaluated.points)}\u00a0±\u00a0${evaluated.points_margin.toFixed(1)}`;
   boxes.push(savings
     ? tile("Saved", `${(100 * savings.share).toFixed(0)} %`, "",
       savings.usd
-        ? `${dollars(savings.usd.spent)} of GPU time for ${dollars(savings.usd.alone)} of ${large} alone`
-        : `against ${large} alone: tokens × cost ${short.format(savings.spent)} for ${short.format(savings.alone)}`)
+        ? `${dollars(savings.usd.spent)} of GPU time for ${dollars(savings.usd.alone)} of ${large} alone${held}`
+        : `against ${large} alone: tokens × cost ${short.format(savings.spent)} for ${short.format(savings.alone)}${held}`)
     : tile("Saved", "–", "", "needs answers, and a cost for each stage"));
   byId("tiles").replaceChildren(...boxes);
 }

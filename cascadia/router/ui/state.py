@@ -16,7 +16,7 @@ from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.beside_plan import Seen, beside_plan
-from cascadia.router.ui.evaluations import Evaluations
+from cascadia.router.ui.evaluations import Evaluations, against_largest
 from cascadia.router.ui.history import History, Window, added, quantile
 from cascadia.router.ui.merge import RECENT, Share, loads_of, read_share, series_of, together, written
 from cascadia.router.ui.process_state import Gears
@@ -98,6 +98,7 @@ class Page:
         shares = [self.share(window), *map(read_share, others.values())]
         shares += [read_share(text) for _, text in elsewhere]
         seen = added([share.moved for share in shares])
+        evaluated = (await self.evaluations())["evaluations"] if router.settings.shadow.ratio else []
         now = together([share.now for share in shares])
         return {
             "version": __version__,
@@ -117,9 +118,14 @@ class Page:
             "judge": self._judge(seen),
             "replicas": now["replicas"],
             "savings": savings(seen, router.stages, in_usd=router.settings.cost_unit is not None),
+            "evaluated": against_largest(
+                evaluated,
+                [stage.settings.threshold for stage in router.stages],
+                [stage.settings.cost for stage in router.stages],
+            ),
             "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
             "gears": None if router.gears is None else self._gears(router.gears, seen, shares),
-            "beside_plan": await self._beside_plan(seen, now["replicas"]),
+            "beside_plan": self._beside_plan(seen, now["replicas"], evaluated),
             "recent": now["recent"],
             "keys": None if router.access is None else _keys(router.access),
             "admin": router.settings.admin is not None and router.settings.admin.port is None,
@@ -137,15 +143,17 @@ class Page:
             "evaluations": [one for part in parts for one in msgspec.json.decode(part)],
         }
 
-    async def _beside_plan(self, window: Window, replicas: Sequence[State]) -> list[State] | None:
+    def _beside_plan(
+        self, window: Window, replicas: Sequence[State], evaluated: Sequence[Any]
+    ) -> list[State] | None:
         """Predictions beside what is measured; None where the settings tell of no plan."""
         router = self.router
         planned = router.settings.planned
         if planned is None:
             return None
         scores = []
-        if planned.score is not None and router.settings.shadow.ratio:
-            scores = [[score for score, _ in one] for one in (await self.evaluations())["evaluations"]]
+        if planned.score is not None:
+            scores = [[score for score, _ in one] for one in evaluated]
         there = Counter(replica["stage"] for replica in replicas)
         seen = Seen(window, there, scores)
         return beside_plan(planned, router.stages, router.settings.cascade, router.metrics, seen)
