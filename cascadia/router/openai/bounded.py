@@ -10,9 +10,12 @@ from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 MOST_VALUES = 2048
+FEW = 1024
+"""Items of a list that are each served or read: inputs of a request, and what an engine says of each."""
+
 SMALL_BYTES = 16 * 1024
 """What is no longer than this is read at once, and has no more values than can be."""
 
@@ -63,6 +66,24 @@ _members = msgspec.json.Decoder(dict[str, Raw])
 _counted_members = msgspec.json.Decoder(dict[_Name, Raw], dec_hook=_counted)
 _listed = msgspec.json.Decoder(list[dict[str, Raw]])
 _counted_listed = msgspec.json.Decoder(list[dict[_Name, Raw]], dec_hook=_counted)
+
+
+_listed_raw = msgspec.json.Decoder(list[Raw])
+_few = msgspec.json.Decoder(
+    msgspec.defstruct("_Few", [(f"at_{n}", Raw | UnsetType, UNSET) for n in range(FEW + 1)], array_like=True)
+)
+"""Items beyond these are skipped, where those of a list would all be made."""
+
+
+def items_of(listed: bytes) -> list[bytes]:
+    """Items of a JSON list, as they are. Raises `msgspec.DecodeError`, also for more than `FEW`."""
+    if len(listed) <= SMALL_BYTES:
+        items = _listed_raw.decode(listed)
+    else:
+        items = [item for item in msgspec.structs.astuple(_few.decode(listed)) if item is not UNSET]
+    if len(items) > FEW:
+        raise msgspec.ValidationError(f"more than {FEW:,} items")
+    return [bytes(item) for item in items]
 
 
 def members_of(document: bytes) -> dict[str, Any]:

@@ -12,14 +12,14 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from cascadia.router.openai.answers import Usage, refuse_other_than_json
-from cascadia.router.openai.bounded import members_of
+from cascadia.router.openai.bounded import FEW, items_of, members_of
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields
 from cascadia.router.upstream.errors import UpstreamError
 
 _PLACE = re.compile(r"input(?:\[(\d{1,4})\])?: ")
 _INDEX = re.compile(rb'\{"index":\d+(?=,)')
-INPUTS_MAX = 1024
+INPUTS_MAX = FEW
 """Of one request: an answer has a part for each."""
 
 
@@ -67,7 +67,7 @@ class _Usage(Struct):
 
 
 class _Classification(Struct):
-    data: list[Raw]
+    data: Raw
     usage: _Usage | None = None
 
 
@@ -76,7 +76,7 @@ class _Probabilities(Struct):
 
 
 class _Ranking(Struct):
-    results: list[Raw]
+    results: Raw
     usage: _Usage | None = None
 
 
@@ -86,9 +86,9 @@ class _Score(Struct):
     """As SGLang calls it."""
 
 
-_list = msgspec.json.Decoder(list[Raw])
-_tokens = msgspec.json.Decoder(list[int])
-_token_lists = msgspec.json.Decoder(list[list[int]])
+_TOKENS = re.compile(rb"\[\s*[-\d]").match
+_OF_INTEGERS = b"-0123456789, \t\r\n"
+"""What a list of them is made of, but for its brackets."""
 _classification = msgspec.json.Decoder(_Classification)
 _probabilities = msgspec.json.Decoder(_Probabilities)
 _ranking = msgspec.json.Decoder(_Ranking)
@@ -109,25 +109,30 @@ def inputs_of(fields: Fields) -> list[bytes]:
         )
     if given[:1] == b'"':
         return [given]
-    try:
-        items = [bytes(item) for item in _list.decode(given)]
-    except msgspec.DecodeError:
-        raise ApiError(400, "invalid_type", "`input` is a text, or a list of texts.", param="input") from None
-    if not 0 < len(items) <= INPUTS_MAX:
-        message = f"`input` has {len(items)} texts; give 1 to {INPUTS_MAX}."
-        raise ApiError(400, "invalid_value", message, param="input")
-    if all(item.startswith(b'"') for item in items):
-        return items
-    try:
-        # One that no engine takes would have the batch refused in which others' inputs are.
-        if items[0].startswith(b"["):
-            _token_lists.decode(given)
+    # None of this makes a value for each token: a body may hold millions. One that no engine takes would have the batch
+    # refused in which others' inputs are.
+    brackets = b""
+    if _TOKENS(given):
+        items, brackets, fits = [given], given.translate(None, _OF_INTEGERS), b"[]"
+    else:
+        try:
+            items = items_of(given)
+        except msgspec.ValidationError as error:
+            code = "invalid_value" if given.startswith(b"[") else "invalid_type"
+            message = f"`input` is a text, or a list of 1 to {INPUTS_MAX} texts ({error})."
+            raise ApiError(400, code, message, param="input") from None
+        if not items:
+            message = f"`input` has no texts; give 1 to {INPUTS_MAX}."
+            raise ApiError(400, "invalid_value", message, param="input")
+        if all(item.startswith(b'"') for item in items):
             return items
-        _tokens.decode(given)
-    except msgspec.MsgspecError:
+        if items[0].startswith(b"["):
+            brackets = given.translate(None, _OF_INTEGERS)
+        fits = b"[%b]" % (b"[]" * len(items))
+    if brackets != fits:
         message = "`input` is a text, a list of texts, or lists of token ids."
-        raise ApiError(400, "invalid_type", message, param="input") from None
-    return [given]
+        raise ApiError(400, "invalid_type", message, param="input")
+    return items
 
 
 def listed(items: Sequence[bytes]) -> Raw:
@@ -153,7 +158,7 @@ def classified_in(content_type: bytes, body: bytes, count: int) -> Classified:
     refuse_other_than_json(content_type)
     try:
         found = _classification.decode(body)
-        parts = tuple(_part(bytes(raw)) for raw in found.data)
+        parts = tuple(map(_part, items_of(found.data)))
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no classification in JSON") from None
     if len(parts) != count:
@@ -166,11 +171,11 @@ def parts_in(content_type: bytes, body: bytes, count: int) -> tuple[Usage, list[
     refuse_other_than_json(content_type)
     try:
         found = _classification.decode(body)
+        parts = items_of(found.data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no classification in JSON") from None
-    if len(found.data) != count:
-        raise UpstreamError("unreadable", f"{len(found.data)} parts for {count} inputs")
-    parts = [bytes(raw) for raw in found.data]
+    if len(parts) != count:
+        raise UpstreamError("unreadable", f"{len(parts)} parts for {count} inputs")
     if not all(part.startswith(b"{") for part in parts):
         raise UpstreamError("unreadable", "a part that is no object")
     return _counted(found.usage), parts, _exits(found.usage)
@@ -231,20 +236,20 @@ def ranked_in(content_type: bytes, body: bytes) -> Ranked:
     refuse_other_than_json(content_type)
     try:
         if body[:1] == b"[":
-            results, usage = _list.decode(body), Usage()
+            results, usage = items_of(body), Usage()
         else:
             found = _ranking.decode(body)
-            results, usage = found.results, _counted(found.usage)
+            results, usage = items_of(found.results), _counted(found.usage)
         scores = [_score_of(raw) for raw in results]
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no ranking in JSON") from None
     if not results:
         raise UpstreamError("unreadable", "a ranking of nothing")
     order = sorted(range(len(scores)), key=lambda at: -scores[at])
-    return Ranked(tuple(bytes(results[at]) for at in order), tuple(scores[at] for at in order), usage, body)
+    return Ranked(tuple(results[at] for at in order), tuple(scores[at] for at in order), usage, body)
 
 
-def _score_of(raw: Raw) -> float:
+def _score_of(raw: bytes) -> float:
     found = _score.decode(raw)
     score = found.relevance_score if found.relevance_score is not None else found.score
     if score is None:

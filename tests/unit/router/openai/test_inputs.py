@@ -1,0 +1,69 @@
+"""Inputs of a request to classify: as they were written, and without a value made for each of millions of tokens."""
+
+import tracemalloc
+
+import pytest
+
+from cascadia.router.openai.bounded import FEW
+from cascadia.router.openai.errors import ApiError
+from cascadia.router.openai.one_pass import classified_in, inputs_of, ranked_in
+from cascadia.router.openai.requests import read_fields
+from cascadia.router.upstream.errors import UpstreamError
+
+MIB = 2**20
+LONG = {
+    "tokens": b"[" + b"1," * (MIB // 2) + b"1]",
+    "lists of tokens": b"[" + b",".join([b"[" + b"1," * 500 + b"1]"] * FEW) + b"]",
+    "texts": b"[" + b'"",' * (MIB // 3) + b'""]',
+    "numbers behind a text": b'["a"' + b",1" * (MIB // 2) + b"]",
+    "lists": b"[" + b"[]," * (MIB // 3) + b"[]]",
+}
+
+
+def body(given: bytes) -> bytes:
+    return b'{"model":"intent","input":%b}' % given
+
+
+@pytest.mark.parametrize("name", list(LONG))
+def test_a_megabyte_of_inputs_takes_no_more_memory_than_a_few_of_it(name: str) -> None:
+    fields = read_fields(body(LONG[name]))
+    tracemalloc.start()
+    try:
+        found = len(inputs_of(fields))
+    except ApiError as error:
+        found = error.status
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found == {"tokens": 1, "lists of tokens": FEW}.get(name, 400)
+    assert peak_bytes < 8 * MIB
+
+
+@pytest.mark.parametrize("read", [classified_in, ranked_in])
+def test_so_does_what_an_engine_makes_of_them(read: object) -> None:
+    answer = b'{"data":%b,"results":%b}' % ((b"[" + b"{}," * (MIB // 4) + b"{}]",) * 2)
+    tracemalloc.start()
+    with pytest.raises(UpstreamError):
+        classified_in(b"application/json", answer, 1) if read is classified_in else ranked_in(
+            b"application/json", answer
+        )
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak_bytes < 8 * MIB
+
+
+@pytest.mark.parametrize("size", [1, FEW, FEW + 1, 20_000])
+def test_a_list_of_tokens_is_one_input_however_long(size: int) -> None:
+    given = b"[" + b", ".join([b"31"] * size) + b"]"
+    assert inputs_of(read_fields(body(given))) == [given]
+
+
+@pytest.mark.parametrize("text", ['"a"', '"' + "b" * 40 + '"'])
+@pytest.mark.parametrize("count", [1, FEW, FEW + 1])
+def test_as_many_texts_are_taken_as_an_answer_has_parts(text: str, count: int) -> None:
+    fields = read_fields(body(b"[" + b",".join([text.encode()] * count) + b"]"))
+    if count <= FEW:
+        assert inputs_of(fields) == [text.encode()] * count
+    else:
+        with pytest.raises(ApiError) as caught:
+            inputs_of(fields)
+        assert (caught.value.status, caught.value.code) == (400, "invalid_value")
