@@ -31,7 +31,8 @@ class QualityTable:
     are each model's own lengths. `foreseen` (S, m), 0-100, where there is a judge that reads the question alone: what
     it expects of each stage's answer before there is one. `left` (S, m): who left the stage at an exit and waits for no
     verdict there; None: nobody. `whole_tokens` (S, m): lengths without exits, where
-    `output_tokens` have them.
+    `output_tokens` have them; `drawn_tokens` (S, m): of the `shadow` (0-1) of the requests that are drawn as evidence
+    and have a trial at every exit on their way to the end.
     """
 
     prompt_ids: tuple[str, ...]
@@ -44,14 +45,28 @@ class QualityTable:
     foreseen: Floats | None = None
     left: NDArray[np.bool_] | None = None
     whole_tokens: Floats | None = None
+    drawn_tokens: Floats | None = None
+    shadow: float = 0.0
     scored_by: ScoredBy | None = None
 
     def __len__(self) -> int:
         return len(self.prompt_ids)
 
-    def as_left(self, whole: Ints, row: Ints) -> Ints:
-        """Tokens (S, n) of answers that are `whole` long without exits, as exits leave them, prompt by prompt."""
+    @property
+    def mean_tokens(self) -> Floats:
+        """(S): mean length of answers, with those that are drawn."""
+        left = self.output_tokens.mean(axis=1)
+        drawn = left if self.drawn_tokens is None else self.drawn_tokens.mean(axis=1)
+        return np.asarray((1.0 - self.shadow) * left + self.shadow * drawn)
+
+    def as_left(self, whole: Ints, row: Ints, seed: int = 0) -> Ints:
+        """Tokens (S, n) of answers that are `whole` long without exits, as exits leave them, prompt by prompt; who is
+        drawn as evidence follows from the `seed`.
+        """
         if self.whole_tokens is None:
             return whole
         ratio = (self.output_tokens / np.maximum(self.whole_tokens, 1.0))[:, row]
+        if self.drawn_tokens is not None and self.shadow > 0:
+            drawn = np.random.default_rng(seed).random(ratio.shape) < self.shadow
+            ratio = np.where(drawn, (self.drawn_tokens / np.maximum(self.whole_tokens, 1.0))[:, row], ratio)
         return np.maximum(np.rint(whole * ratio), 1).astype(np.int64)

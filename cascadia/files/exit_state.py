@@ -137,7 +137,7 @@ class SharedExits:
             return
         try:
             kept = TypeAdapter(_Kept).validate_json(read_text(self._path, MAX_BYTES))
-        except (ValidationError, ValueError, BadInput) as error:
+        except (ValidationError, ValueError, RecursionError, BadInput) as error:
             what = error.what if isinstance(error, BadInput) else "is torn or no file of exits"
             self._say(f"{self._path}: {what}; exits begin anew")
             return

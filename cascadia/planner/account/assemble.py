@@ -57,7 +57,7 @@ def assemble(
     mixture: Mixture | None = None,
 ) -> Plan:
     judge = problem.judge
-    lengths, whole = problem.quality.output_tokens.mean(axis=1), problem.quality.whole_tokens
+    lengths, whole = problem.quality.mean_tokens, problem.quality.whole_tokens
     usual = float(lengths.mean() if whole is None else whole.mean())
     stages = tuple(
         StagePlan(

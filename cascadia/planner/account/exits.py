@@ -44,4 +44,5 @@ def folded_as_planned(plan: Plan, points: Points) -> QualityTable:
                 ends[-1] = row
             else:
                 levels[row] = exit_.threshold
-    return folded(points, Setting(tuple(levels.tolist()), tuple(ends)))
+    shadow = 0.0 if plan.exits is None else plan.exits.shadow
+    return folded(points, Setting(tuple(levels.tolist()), tuple(ends)), shadow)

@@ -82,7 +82,7 @@ def join(
     if max_input_tokens is not None:
         wanted = _Lengths(np.minimum(wanted.input_tokens, max_input_tokens), wanted.output_tokens)
     served, notes = _within_contexts(wanted, contexts, overlong, where)
-    served = served._replace(output_tokens=table.as_left(served.output_tokens, row))
+    served = served._replace(output_tokens=table.as_left(served.output_tokens, row, seed))
     shortest = served.input_tokens.min(axis=0)
     prefix = np.zeros(len(trace), np.int64) if trace.prefix_tokens is None else trace.prefix_tokens
     workload = Workload(

@@ -61,16 +61,20 @@ def left_at(points: Points, setting: Setting) -> Ints:
     return np.array(found, dtype=np.int64)
 
 
-def folded(points: Points, setting: Setting) -> QualityTable:
-    """Table of stages (S, m) under `setting`."""
+def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTable:
+    """Table of stages (S, m) under `setting`; a share `shadow` of the requests is drawn as evidence.
+
+    That the whole answer of these is judged once more, and may be refused, is left out.
+    """
     at, table = left_at(points, setting), points.table
     ends = np.array(setting.ends)
     whole = np.array([points.rows(stage)[-1] for stage in range(points.stages)])
     column, left = np.arange(len(table)), at != ends[:, None]
-    output = table.output_tokens[at, column]
+    output, drawn = table.output_tokens[at, column], table.output_tokens[ends]
     for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
         stage = points.stage[row]
         output[stage] += np.where(at[stage] > row, points.trial_tokens[row], 0.0)
+        drawn[stage] += points.trial_tokens[row]
     return replace(
         table,
         stages=tuple(table.stages[row] for row in whole),
@@ -81,6 +85,8 @@ def folded(points: Points, setting: Setting) -> QualityTable:
         foreseen=None,
         left=left,
         whole_tokens=table.output_tokens[whole],
+        drawn_tokens=drawn if shadow > 0 else None,
+        shadow=shadow,
     )
 
 

@@ -69,19 +69,18 @@ def exit_settings(search: Search, least: float) -> Iterator[Set]:
 def under(problem: Problem, setting: Setting) -> Problem:
     """`problem` whose stages answer as `setting` has them; lengths follow the table's, prompt by prompt.
 
-    Where exits are certified while they serve, those drawn as evidence think to the end and have a trial at each exit,
-    in the state before too. That their whole answer is judged once more, and may be refused, is left out.
+    Where exits are certified while they serve, some requests are drawn as evidence, in the state before too.
     """
     assert problem.points is not None
-    table, w = folded(problem.points, setting), problem.workload
-    wrote, first = table.as_left(w.output_tokens, w.row), None
+    shadow = 0.0 if problem.exits is None else problem.exits.shadow
+    table, w = folded(problem.points, setting, shadow), problem.workload
+    wrote, first = table.as_left(w.output_tokens, w.row, problem.seed), None
     if problem.exits is not None:
-        plain = folded(problem.points, _shut(setting))
-        dear = replace(plain, output_tokens=plain.output_tokens + _trials(problem.points, setting))
-        drawn = np.random.default_rng(problem.seed).random(wrote.shape) < problem.exits.shadow
-        whole, evidence = (each.as_left(w.output_tokens, w.row) for each in (plain, dear))
-        wrote = np.where(drawn, evidence, wrote)
-        first = Uncertified(plain, np.where(drawn, evidence, whole), problem.objective)
+        plain = replace(
+            folded(problem.points, _shut(setting)), drawn_tokens=table.drawn_tokens, shadow=shadow
+        )
+        whole = plain.as_left(w.output_tokens, w.row, problem.seed)
+        first = Uncertified(plain, whole, problem.objective)
     return replace(
         problem, quality=table, workload=replace(w, output_tokens=wrote), points=None, uncertified=first
     )
@@ -90,14 +89,6 @@ def under(problem: Problem, setting: Setting) -> Problem:
 def _shut(setting: Setting) -> Setting:
     """`setting` before anything is certified. Behind a last exit nobody thinks on, certified or not."""
     return Setting((ACCEPTS_NONE,) * len(setting.levels), setting.ends)
-
-
-def _trials(points: Points, setting: Setting) -> Floats:
-    """(S, m): tokens of the trial answers at all exits in use."""
-    found = np.zeros((points.stages, len(points.table)))
-    for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
-        found[points.stage[row]] += points.trial_tokens[row]
-    return found
 
 
 def _all(points: Points) -> Routings:

@@ -17,6 +17,7 @@ from cascadia.exits.length import Certified
 from cascadia.files.exit_state import EVERY_S, SharedExits
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import JudgeSettings, RouterSettings
+from cascadia.router.telemetry.internal_errors import tell
 
 _logger = logging.getLogger("cascadia.router")
 
@@ -53,7 +54,10 @@ class ExitStates:
     async def _go_on(self) -> None:
         while True:
             await asyncio.sleep(EVERY_S)
-            await self._exchange()
+            try:
+                await self._exchange()
+            except Exception as error:  # noqa: BLE001 (whatever a file does: requests go on to be served)
+                tell("certificates of exits could not be exchanged", error)
 
     async def _exchange(self) -> None:
         folder = self._router.settings.exit_states

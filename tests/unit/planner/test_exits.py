@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from cascadia.domain.objective import Objective
-from cascadia.domain.plan import ExitPromise
+from cascadia.domain.plan import ExitPlan, ExitPromise
 from cascadia.domain.points import Points
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import plan_json, read_plan, write_plan
+from cascadia.planner.account.exits import folded_as_planned
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator
@@ -32,6 +33,7 @@ from cascadia.planner.search.exit_settings import under
 from cascadia.planner.search.reference_tables import References
 from cascadia.report.text import plan_summary
 from cascadia_sim.engine.replica import simulate_replica
+from tests.unit.controller.machine import two_stages
 from tests.unit.planner.pointed import points, with_exits
 from tests.unit.planner.problems import traffic
 from tests.unit.sim.exiting_twin import ExitingTwin, Thinker
@@ -224,3 +226,22 @@ def test_replicas_of_a_plan_without_exits_are_tried_under_routings_that_reach_th
     search = SimpleNamespace(routings=part, problem=SimpleNamespace(objective=MEDIAN))
     found = on_same_replicas(search, search, Deployment(1, ()))  # type: ignore[arg-type]
     assert [each.routing for each in found] == [0, 3]
+
+
+def test_a_replay_draws_those_that_its_plan_drew() -> None:
+    """Of the same seed, so that it simulates what was planned; without a table their part is in the mean length."""
+    problem = replace(with_exits(MEDIAN, requests=200), exits=PROMISE)
+    assert problem.points is not None
+    after = under(problem, USED)
+    small, large = two_stages(1, 1).stages
+    exits = (ExitPlan(200, 50.0, 0.0), ExitPlan(600, 50.0, 0.0))
+    planned = replace(two_stages(1, 1), stages=(replace(small, exits=exits), large), exits=PROMISE)
+    table = folded_as_planned(planned, problem.points)
+    again = table.as_left(problem.workload.output_tokens, problem.workload.row, problem.seed)
+    assert (again == after.workload.output_tokens).all()
+    unpromised = folded_as_planned(replace(planned, exits=None), problem.points)
+    assert unpromised.shadow == 0.0
+    assert table.drawn_tokens is not None
+    expected = 0.9 * unpromised.output_tokens[0].mean() + 0.1 * table.drawn_tokens[0].mean()
+    assert table.mean_tokens[0] == pytest.approx(expected)
+    assert table.mean_tokens[0] > unpromised.mean_tokens[0]
