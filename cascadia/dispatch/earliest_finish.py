@@ -180,7 +180,7 @@ class EarliestFinish:
         self._relied = all(_is_relied_on(kind.model) for kind in kinds)
         largest = self.length.largest
         alone_s = [kind.model.seconds(Seen(largest.tokens, 0.0), largest.output_tokens) for kind in kinds]
-        self._unequal = min(alone_s) < UNEQUAL * max(alone_s)
+        self._unequal = min(alone_s, default=0.0) < UNEQUAL * max(alone_s, default=0.0)
         for kind, seconds in zip(kinds, alone_s, strict=True):
             kind.worth = (min(alone_s) / seconds) ** 0.5
 

@@ -209,6 +209,14 @@ def test_where_nothing_is_foreseen_choices_are_those_of_the_least_outstanding_by
     assert rule.length.tells == told
 
 
+def test_answers_of_a_single_replica_among_which_nothing_was_chosen_are_learnt_from() -> None:
+    rule, (only,) = EarliestFinish(), known("fast")
+    for _ in range(2 * ENOUGH):
+        rule.ended(rule.given(only, Asked(100)), 100, 1.0)
+    assert rule.model("fast").answers == 2 * ENOUGH
+    assert not rule.relied
+
+
 def test_replicas_that_come_and_go_are_seen() -> None:
     rule, replicas = seeded(), known("slow", "fast", "slow")
     assert rule.choose(replicas, Asked(100)) == 1
