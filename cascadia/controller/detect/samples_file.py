@@ -1,6 +1,8 @@
 """The router's workload log (Parquet, no text) as `Samples`: files that end while we look are read the next time."""
 
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +17,28 @@ COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "ttft_s", "e2
 ANSWERED = 200
 KEPT_S = 2 * 86_400.0
 """Before the newest; what is older is forgotten."""
+AHEAD_S = 60.0
+"""So far a router's clock may be ahead. What came later than that is not known yet: a clock that jumped would make all
+that is true too old to keep."""
+NEEDED = ("arrival_s", "input_tokens", "output_tokens")
 
 
 class SampleFiles:
     """Samples of requests in one folder. Each file is read once; what is older than `kept_s` before the newest
-    request is forgotten.
+    request is forgotten. `clock` is Unix time.
     """
 
-    def __init__(self, folder: Path, kept_s: float = KEPT_S, ratio: float = 1.0) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        kept_s: float = KEPT_S,
+        ratio: float = 1.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
         self.folder = folder
         self._kept_s = kept_s
         self._ratio = ratio
+        self._clock = clock
         self._known: set[str] = set()
         self._rows: list[dict[str, Any]] = []
         self._came_s = np.zeros(0)
@@ -46,11 +59,15 @@ class SampleFiles:
                     self._came_s = np.append(self._came_s, [row["arrival_s"] for row in rows])
         self._came_s.sort()
         self._rows.sort(key=lambda row: row["arrival_s"])
-        if self._rows:
-            oldest_s = self._rows[-1]["arrival_s"] - self._kept_s
+        until_s = self._clock() + AHEAD_S
+        known = [row for row in self._rows if row["arrival_s"] <= until_s]
+        if known:
+            oldest_s = known[-1]["arrival_s"] - self._kept_s
+            known = [row for row in known if row["arrival_s"] >= oldest_s]
             self._rows = [row for row in self._rows if row["arrival_s"] >= oldest_s]
             self._came_s = self._came_s[self._came_s >= oldest_s]
-        return samples_of(self._rows, self._ratio, self._came_s if len(self._came_s) else None)
+        came_s = self._came_s[self._came_s <= until_s]
+        return samples_of(known, self._ratio, came_s if len(came_s) else None)
 
 
 def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Floats | None = None) -> Samples:
@@ -83,12 +100,16 @@ def _seconds(rows: Sequence[dict[str, Any]], name: str) -> Floats:
 
 
 def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] | None:
-    """Rows of a file; None where it has gone meanwhile, or is damaged: the log makes room for itself."""
+    """Rows of a file that tell what they are to; None where it has gone meanwhile, or is damaged: the log makes room
+    for itself."""
     import pyarrow as pa
     from pyarrow import parquet
 
+    needed = [name for name in NEEDED if name in columns]
     try:
         rows: list[dict[str, Any]] = parquet.read_table(path, columns=list(columns)).to_pylist()
     except (OSError, pa.ArrowException):
         return None
-    return rows
+    return [
+        row for row in rows if all(isfinite(row[name] or 0.0) and row[name] is not None for name in needed)
+    ]

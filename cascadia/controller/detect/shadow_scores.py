@@ -1,13 +1,16 @@
 """Answers of all stages to the same questions, scored: what tells of quality since a change."""
 
+import time
+from collections.abc import Callable
 from contextlib import suppress
+from math import isfinite, nan
 from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from cascadia.clients.cluster.evaluations_asked import ask
-from cascadia.controller.detect.samples_file import KEPT_S
+from cascadia.controller.detect.samples_file import AHEAD_S, KEPT_S
 from cascadia.domain.workload import Floats, Ints
 from cascadia.planner.problem.quality_judge import metadata_of
 
@@ -38,12 +41,13 @@ class ShadowEvaluations(Protocol):
 
 class ShadowFiles:
     """Shadow evaluations in a router's workload log. Each file is read once; one that goes meanwhile was read,
-    or is skipped.
+    or is skipped. `clock` is Unix time.
     """
 
-    def __init__(self, folder: Path, stages: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, stages: tuple[str, ...], clock: Callable[[], float] = time.time) -> None:
         self.folder = folder
         self.stages = stages
+        self._clock = clock
         self._known: set[str] = set()
         self._looks: dict[str, dict[str, dict[str, Any]]] = {}
 
@@ -74,7 +78,9 @@ class ShadowFiles:
     def _whole(self, since_s: float) -> list[dict[str, dict[str, Any]]]:
         self._read()
         wanted = set(self.stages)
-        return [look for look in self._looks.values() if wanted <= look.keys() and _at_s(look) >= since_s]
+        until_s = self._clock() + AHEAD_S
+        looks = (look for look in self._looks.values() if wanted <= look.keys())
+        return [look for look in looks if since_s <= _at_s(look) <= until_s]
 
     def _read(self) -> None:
         import pyarrow as pa
@@ -91,9 +97,12 @@ class ShadowFiles:
             except (OSError, pa.ArrowException):
                 continue
             self._known.add(path.name)
-            for row in rows:
+            for row in (row for row in rows if isfinite(row["at_s"] or nan)):
                 self._looks.setdefault(row["prompt_id"], {})[row["stage"]] = row
-        oldest_s = max(map(_at_s, self._looks.values()), default=0.0) - KEPT_S
+        # A clock that jumped ahead makes nothing else old.
+        until_s = self._clock() + AHEAD_S
+        known_s = (at_s for at_s in map(_at_s, self._looks.values()) if at_s <= until_s)
+        oldest_s = max(known_s, default=0.0) - KEPT_S
         self._looks = {prompt: look for prompt, look in self._looks.items() if _at_s(look) >= oldest_s}
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from pyarrow import parquet
 
 from cascadia.controller.detect.samples_file import SampleFiles
@@ -55,3 +56,26 @@ def test_new_files_are_added_and_old_requests_forgotten(tmp_path: Path) -> None:
     (tmp_path / "requests-broken.parquet").write_bytes(b"PAR1 and no more")
     write(tmp_path, "b", REQUESTS, request(150.0))
     assert files.read().arrival_s.tolist() == [90.0, 150.0]
+
+
+def test_a_routers_clock_that_jumped_ahead_makes_nothing_else_old(tmp_path: Path) -> None:
+    now = [1000.0]
+    files = SampleFiles(tmp_path, kept_s=100.0, clock=lambda: now[0])
+    write(tmp_path, "a", REQUESTS, request(990.0), request(1e9))
+    write(tmp_path, "a", ARRIVALS, {"arrival_s": 991.0}, {"arrival_s": 1e9})
+    assert files.read().arrival_s.tolist() == [990.0]
+    assert files.read().arrivals_s.tolist() == [991.0]
+    now[0] = 1080.0
+    write(tmp_path, "b", REQUESTS, request(1050.0))
+    assert files.read().arrival_s.tolist() == [990.0, 1050.0]
+    now[0] = 1e9
+    assert files.read().arrival_s.tolist() == [1e9]
+
+
+@pytest.mark.parametrize(
+    "torn",
+    [{"arrival_s": None}, {"arrival_s": float("nan")}, {"arrival_s": float("inf")}, {"output_tokens": None}],
+)
+def test_a_row_that_lacks_what_it_is_to_tell_is_left_out(tmp_path: Path, torn: Row) -> None:
+    write(tmp_path, "a", REQUESTS, request(1.0), request(2.0) | torn, request(3.0))
+    assert SampleFiles(tmp_path).read().arrival_s.tolist() == [1.0, 3.0]

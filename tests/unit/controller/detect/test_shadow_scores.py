@@ -24,6 +24,11 @@ def whole(*prompts: str, at_s: float = 10.0) -> list[Row]:
     return [look(prompt, stage, at_s) for prompt in prompts for stage in STAGES]
 
 
+def test_a_routers_clock_that_jumped_ahead_makes_nothing_else_old(tmp_path: Path) -> None:
+    write(tmp_path, "a", QUALITY, *whole("p"), *whole("ahead", at_s=1e9), *whole("never", at_s=float("nan")))
+    assert ShadowFiles(tmp_path, STAGES, clock=lambda: 100.0).count(5.0) == 1
+
+
 def test_questions_that_went_through_all_stages_since_become_a_quality_table(tmp_path: Path) -> None:
     write(tmp_path, "a", QUALITY, *whole("p", "q"), *whole("old", at_s=1.0), look("half", "small", 10.0))
     evaluations = ShadowFiles(tmp_path, STAGES)
