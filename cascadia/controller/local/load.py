@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 from cascadia.clients.processes.health import get
 from cascadia.controller.local.control_socket import ask
-from cascadia.controller.scale.load import load_of
+from cascadia.controller.scale.load import RoutersLoad
 from cascadia.controller.scale.size import Load
 
 
@@ -14,6 +14,7 @@ class LocalLoad:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._routers = RoutersLoad()
 
     async def load(self) -> Load | None:
         router = (await ask(self._folder, "observe"))["router"]
@@ -21,4 +22,4 @@ class LocalLoad:
             return None
         at = urlsplit(router["url"])
         status, body = await get(at.hostname or "127.0.0.1", at.port or 80, "/metrics")
-        return load_of([body.decode()]) if status == 200 else None
+        return self._routers.load({"": body.decode()}) if status == 200 else None

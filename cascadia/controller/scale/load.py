@@ -1,6 +1,6 @@
 """Load, read from the `/metrics` of routers: how many requests came, and how many each stage has in hand."""
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from typing import Protocol
 
 from cascadia.clients.engines.facts import samples
@@ -16,14 +16,24 @@ class LoadSource(Protocol):
         ...
 
 
-def load_of(texts: Iterable[str]) -> Load | None:
-    """Reads the load of all routers together, each with what its `/metrics` say."""
-    came, in_hand, told = 0.0, dict[str, float](), False
-    for text in texts:
-        found = samples(text)
-        told |= UNDER_WAY in found
-        came += sum(value for name in (DONE, UNDER_WAY) for _, value in found.get(name, ()))
-        for name in (HELD, WAITING):
-            for labels, value in found.get(name, ()):
-                in_hand[labels["stage"]] = in_hand.get(labels["stage"], 0.0) + value
-    return Load(came, in_hand) if told else None
+class RoutersLoad:
+    """Load of all routers together, from look to look. Of each, what it counted since it was last heard counts as come:
+    one that begins anew, is heard for the first time, or again after a while brings nothing from before."""
+
+    def __init__(self) -> None:
+        self._came = 0.0
+        self._counts: dict[str, float] = {}
+
+    def load(self, texts: Mapping[str, str]) -> Load | None:
+        """Reads what the `/metrics` of each router say, by its name; None where none tells."""
+        in_hand, told = dict[str, float](), False
+        for router, text in texts.items():
+            found = samples(text)
+            told |= UNDER_WAY in found
+            count = sum(value for name in (DONE, UNDER_WAY) for _, value in found.get(name, ()))
+            self._came += max(0.0, count - self._counts.get(router, count))
+            self._counts[router] = count
+            for name in (HELD, WAITING):
+                for labels, value in found.get(name, ()):
+                    in_hand[labels["stage"]] = in_hand.get(labels["stage"], 0.0) + value
+        return Load(self._came, in_hand) if told else None

@@ -13,7 +13,7 @@ from cascadia.controller.memory.state import write_in_force
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop, apply
-from cascadia.controller.scale.load import load_of
+from cascadia.controller.scale.load import RoutersLoad
 from cascadia.controller.scale.size import Load
 from cascadia.domain.objective import Goal
 from cascadia.files.plan_file import write_plan
@@ -230,13 +230,33 @@ def test_routers_that_do_not_tell_their_load_change_nothing_and_that_is_said_onc
     ]
 
 
-def test_the_load_of_several_routers_is_their_sum() -> None:
-    text = (
-        'cascadia_requests_total{model="cascade",status="200"} 7.0\n'
+def metrics(done: float, under_way: float = 3.0) -> str:
+    return (
+        f'cascadia_requests_total{{model="cascade",status="200"}} {done - 1.0}\n'
         'cascadia_requests_total{model="small",status="503"} 1.0\n'
-        "cascadia_in_flight 3.0\n"
+        f"cascadia_in_flight {under_way}\n"
         'cascadia_stage_in_flight{stage="small"} 2.0\n'
         'cascadia_stage_queue_length{stage="small"} 4.0\n'
     )
-    assert load_of([text, text]) == Load(22.0, {"small": 12.0})
-    assert load_of(["something else"]) is None
+
+
+def test_the_load_of_several_routers_is_their_sum() -> None:
+    routers = RoutersLoad()
+    assert routers.load({"a": metrics(8.0), "b": metrics(8.0)}) == Load(0.0, {"small": 12.0})
+    assert routers.load({"a": metrics(10.0), "b": metrics(8.0, 6.0)}) == Load(5.0, {"small": 12.0})
+    assert routers.load({"a": "something else"}) is None
+
+
+def test_a_router_that_is_heard_again_or_begins_anew_is_no_burst() -> None:
+    routers, came = RoutersLoad(), []
+    for texts in (
+        {"a": metrics(5000.0), "b": metrics(90_000.0)},
+        {"a": metrics(5050.0)},  # the other is not ready for a moment
+        {"a": metrics(5100.0), "b": metrics(90_100.0)},
+        {"a": metrics(1.0, 0.0), "b": metrics(90_150.0)},  # this one began anew
+        {"a": metrics(51.0, 0.0), "b": metrics(90_200.0), "new": metrics(70_000.0)},
+    ):
+        load = routers.load(texts)
+        assert load is not None
+        came.append(load.came)
+    assert came == [0.0, 50.0, 200.0, 250.0, 350.0]
