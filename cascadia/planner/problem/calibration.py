@@ -6,6 +6,7 @@ from typing import get_args
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Engine
+from cascadia.planner.spec.paths import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.file import read_calibration
@@ -16,7 +17,7 @@ AGAIN = "measure this one with `cascadia profile latency`, or remove the line"
 
 
 def calibration_path(name: str | None, folder: Path) -> Path | None:
-    return None if name is None else folder / Path(name).expanduser()
+    return None if name is None else named_path(folder, name)
 
 
 def stage_calibration(

@@ -14,6 +14,7 @@ from cascadia.planner.problem.models import (
     leaves_batch_tokens,
 )
 from cascadia.planner.spec.models import ExitPromiseSpec, JudgeSpec
+from cascadia.planner.spec.paths import named_path
 from cascadia_judge.llm.prompt import PROMPT_TOKENS
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
 
@@ -96,7 +97,7 @@ def _external(spec: JudgeSpec) -> Judge:
 
 def _on_the_router(spec: JudgeSpec, kind: Literal["embedding", "probe", "certainty"], folder: Path) -> Judge:
     verdict = _verdict(spec)
-    head = None if spec.model is None else str((folder / Path(spec.model).expanduser()).absolute())
+    head = None if spec.model is None else str(named_path(folder, spec.model).absolute())
     return Judge(
         kind,
         "router",

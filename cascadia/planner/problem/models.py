@@ -12,6 +12,7 @@ from cascadia.domain.problem import EXTERNAL, Stage
 from cascadia.planner.problem.api_times import api_times
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
 from cascadia.planner.spec.models import EngineOptions, SpeculationSpec, StageSpec
+from cascadia.planner.spec.paths import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
 from cascadia_sim.iteration.speculation import Speculation
@@ -45,9 +46,12 @@ def find_architecture(model: str, folder: Path, where: str) -> Architecture:
 
 def config_path(model: str, folder: Path) -> Path | None:
     """The config.json that `model` names; None where it is a name and not a path."""
-    path = folder / Path(model).expanduser() if model.startswith("~") else folder / model
-    if path.is_dir():
-        return path / "config.json"
+    try:
+        path = named_path(folder, model) if model.startswith("~") else folder / model
+        if path.is_dir():
+            return path / "config.json"
+    except OSError:  # a name too long for a file
+        return None
     return path if model.endswith(".json") or model.startswith(_PATH_STARTS) else None
 
 
@@ -86,7 +90,7 @@ def find_weights(weights: str | None, folder: Path) -> str | None:
     """An absolute path where it is one, so that the plan can be used from anywhere; else a hub's id as it is."""
     if weights is None or not (weights.endswith(".gguf") or weights.startswith(_PATH_STARTS)):
         return weights
-    return str((folder / Path(weights).expanduser()).absolute())
+    return str(named_path(folder, weights).absolute())
 
 
 @contextmanager

@@ -32,7 +32,12 @@ _LATER = ("levels", "preset")
 
 def read_problem(path: str | Path, change: Callable[[Spec], Spec] = lambda spec: spec) -> Problem:
     """The problem in the spec file `path`, after `change` (e.g. by flags of a command)."""
-    return build_problem(change(read_spec(path)), Path(path).parent, Path(path).name)
+    spec, file = change(read_spec(path)), Path(path).name
+    try:
+        return build_problem(spec, Path(path).parent, file)
+    except OSError as error:
+        what = f"names a file that cannot be read ({error.strerror or type(error).__name__})"
+        raise BadInput(file, what, "give paths of files that are there") from error
 
 
 def build_problem(spec: Spec, folder: Path, file: str) -> Problem:

@@ -10,6 +10,7 @@ from cascadia.files.field_errors import bad_input, shown
 from cascadia.files.strict_yaml import MAX_BYTES, parse_yaml
 from cascadia.files.text import read_text
 from cascadia.planner.spec.gpu import GpuSpec
+from cascadia.planner.spec.paths import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.hardware.own import OwnGpu, Tflops
 
@@ -21,7 +22,7 @@ def gpu_path(name: str, folder: Path) -> Path | None:
     """The file that `name` names, relative to `folder`; None where it is a name of the catalogue."""
     if not (name.startswith(_PATH_STARTS) or name.lower().endswith(_FILES)):
         return None
-    return folder / Path(name).expanduser()
+    return named_path(folder, name)
 
 
 def read_gpu(path: Path, where: str) -> OwnGpu:

@@ -141,7 +141,8 @@ def _beats(b: Shape, a: Shape) -> bool:
 def _step_s(shape: Shape, batch: float) -> float:
     """Seconds of one decode step of a lane with `batch` sequences at 1,000 tokens of context each."""
     t = shape.timing
-    sequences = min(max(1, round(batch)), t.max_num_seqs)
+    # Each sequence takes a token of an iteration.
+    sequences = min(max(1, round(batch)), t.max_num_seqs, len(t.token_ps) - 1)
     return (
         float(t.token_ps[sequences] + t.sequence_ps[sequences] + t.context_ps * sequences * 1000) / PS_PER_S
     )
