@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from cascadia.router.cascade.decision import NOTHING, Ask
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.openai.answers import Choice, Usage, Written
-from cascadia.router.openai.requests import messages_of
+from cascadia.router.openai.bounded import items_of, members_of
+from cascadia.router.openai.requests import messages_and
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step
@@ -155,7 +156,7 @@ def _continued(ask: Ask, so_far: str, most: int | None) -> dict[str, Any]:
     """Changes to the request by which its stage goes on from `so_far`, for so many tokens."""
     changes: dict[str, Any] = {}
     if so_far:
-        changes["messages"] = [*messages_of(ask.fields), {"role": "assistant", "content": so_far}]
+        changes["messages"] = messages_and(ask.fields, {"role": "assistant", "content": so_far})
         # vLLM and SGLang want to be told; llama.cpp always goes on with an assistant's last message.
         changes |= {"continue_final_message": True, "add_generation_prompt": False}
     if most is not None:
@@ -169,11 +170,16 @@ def _whole(
 ) -> Thought:
     """The document of the last call with the whole answer in it, and what all that led to it took."""
     assert reply.found is not None
-    document = msgspec.json.decode(reply.body)
-    message = document["choices"][0]["message"]
+    # An answer with log-probabilities may hold megabytes: only what changes is taken apart.
+    document: dict[str, Any] = members_of(reply.body)
+    choices: list[Any] = [Raw(each) for each in items_of(document["choices"])]
+    first = members_of(choices[0])
+    message = members_of(first["message"])
     message["content"] = text
     if thinking is not None:
         message["reasoning_content"] = thinking
+    choices[0] = first | {"message": message}
+    document["choices"] = choices
     document["usage"] = {
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,

@@ -170,9 +170,13 @@ def rewritten(body: bytes, model: str, changes: Mapping[str, Any], api: Api) -> 
     return _encoder.encode(members)
 
 
-def messages_of(fields: Fields) -> list[Raw]:
-    """Messages of a chat, each as it came."""
-    return _messages.decode(fields.given("messages") or b"[]")
+def messages_and(fields: Fields, message: Mapping[str, Any]) -> Raw:
+    """Messages of a chat as they came, and `message` behind them: of a long one not each is made. Raises `ApiError`."""
+    given = fields.given("messages").strip() or b"[]"
+    if not given.startswith(b"["):
+        raise ApiError(400, "invalid_type", "`messages` is a list.", param="messages")
+    before = given[:-1].rstrip()
+    return Raw(b"%b%b%b]" % (before, b"" if before == b"[" else b",", _encoder.encode(message)))
 
 
 def prefix_of(fields: Fields) -> int | None:

@@ -1,5 +1,6 @@
 """Inputs of a request to classify: as they were written, and without a value made for each of millions of tokens."""
 
+import json
 import tracemalloc
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from cascadia.router.openai.bounded import FEW
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.one_pass import classified_in, inputs_of, ranked_in
-from cascadia.router.openai.requests import read_fields
+from cascadia.router.openai.requests import messages_and, read_fields
 from cascadia.router.upstream.errors import UpstreamError
 
 MIB = 2**20
@@ -49,6 +50,29 @@ def test_so_does_what_an_engine_makes_of_them(read: object) -> None:
     peak_bytes = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak_bytes < 8 * MIB
+
+
+@pytest.mark.parametrize("given", [[], [{"role": "user", "content": "a"}], [{}, {"content": "[ "}], None])
+def test_a_message_is_put_behind_the_others(given: list[object] | None) -> None:
+    more = {"role": "assistant", "content": 'so "far"'}
+    document = {"model": "m"} | ({} if given is None else {"messages": given})
+    fields = read_fields(json.dumps(document, indent=1).encode())
+    assert json.loads(bytes(messages_and(fields, more))) == [*(given or []), more]
+
+
+def test_a_message_behind_half_a_million_makes_none_of_them() -> None:
+    fields = read_fields(b'{"model":"m","messages":[' + b"{}," * (MIB // 3) + b"{}]}")
+    tracemalloc.start()
+    found = messages_and(fields, {"role": "assistant", "content": "so far"})
+    peak_bytes = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(bytes(found)) > MIB
+    assert peak_bytes < 8 * MIB
+
+
+def test_messages_that_are_no_list_are_the_clients_mistake() -> None:
+    with pytest.raises(ApiError, match="is a list"):
+        messages_and(read_fields(b'{"model":"m","messages":5}'), {})
 
 
 @pytest.mark.parametrize("size", [1, FEW, FEW + 1, 20_000])
