@@ -5,10 +5,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
+from math import inf
 
 import numpy as np
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
@@ -32,23 +34,23 @@ class Pair:
     less: Problem
     more: Problem
     efforts: tuple[Effort | None, Effort | None] = (SOME, SOME)
-    limits_s: tuple[float, float] = (10.0, 10.0)
+    limits_s: tuple[float, float] = (inf, inf)
 
     @property
     def values(self) -> tuple[float, float]:
         return tuple(map(best_value, (self.less, self.more), self.efforts, self.limits_s))  # type: ignore[return-value]
 
 
-def best_value(problem: Problem, effort: Effort | None = None, time_limit_s: float = 10.0) -> float:
+def best_value(problem: Problem, effort: Effort | None = None, time_limit_s: float = inf) -> float:
     """What the goal compares of the best plan, before `within`: the less the better; infinite where there is none."""
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         try:
-            search = start_search(problem, routings_of(problem)[0], threads)
+            search = start_search(problem, routings_of(problem)[0], threads, Deadline(time_limit_s))
         except BadInput:
             return float("inf")
         if not allowed(search).any():
             return float("inf")
-        of = partial(solver, formulation="columns", time_limit_s=time_limit_s)
+        of = partial(solver, formulation="columns")
         best = best_of_parts(search, of, effort, lambda _: None).best
     return float("inf") if best is None else rank(problem, best)[0]
 
@@ -119,7 +121,7 @@ def effort_pair(seed: int) -> Pair:
 
 def time_pair(seed: int) -> Pair:
     problem = drawn(seed, 1)
-    return Pair("more time", problem, problem, limits_s=(0.02, 10.0))
+    return Pair("more time", problem, problem, limits_s=(0.5, inf))
 
 
 def bound_pair(seed: int) -> Pair:

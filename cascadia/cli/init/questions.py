@@ -9,6 +9,7 @@ import click
 from cascadia.cli.init.template import Api, Model
 from cascadia.cli.shared.errors import one_line
 from cascadia.domain.errors import BadInput
+from cascadia.domain.names import name_fault
 from cascadia.domain.objective import bar_meant
 from cascadia_sim import errors as sim_errors
 
@@ -55,6 +56,12 @@ class Asker:
     def value(self, question: str, given: str | None, default: str, read: Callable[[str], T]) -> T:
         """Value that the flag gives, else what is asked for."""
         return self.ask(question, default, read) if given is None else read(given)
+
+
+def stage_name(text: str) -> str:
+    if (fault := name_fault(text)) is not None:
+        raise ValueError(fault)
+    return text
 
 
 def known_gpu(name: str) -> str:
@@ -138,7 +145,7 @@ def asked_stages(asker: Asker) -> tuple[Model | Api, ...]:
 
 
 def _asked_stage(asker: Asker, name: str, usual: str) -> Model | Api:
-    name = asker.ask("Name of the next stage, from small to large", name, str)
+    name = asker.ask("Name of the next stage, from small to large", name, stage_name)
     model = asker.ask(f"Model of stage {name}, or external for somebody's API", usual, _known_or_external)
     if model != "external":
         return Model(name, model)

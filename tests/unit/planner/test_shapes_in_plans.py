@@ -62,7 +62,7 @@ def best_by_stages(given: Problem) -> dict[tuple[bool, ...], float]:
             if not (mine & allowed(search)).any():
                 continue
             part = restricted(search, search.routings.take(mine))
-            loop = bilevel(part, solver(part, "columns", 10.0), lambda _: None)
+            loop = bilevel(part, solver(part, "columns"), lambda _: None)
             best, _ = refine(part, loop, effort=EFFORT, progress=lambda _: None)
             found[stages] = best.latency_s if best else np.inf
         return found

@@ -8,10 +8,19 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.cli.init.questions import Asker, asked_stages, known_gpu, named_api, percent, whole_number
+from cascadia.cli.init.questions import (
+    Asker,
+    asked_stages,
+    known_gpu,
+    named_api,
+    percent,
+    stage_name,
+    whole_number,
+)
 from cascadia.cli.init.template import Answers, Model, spec_text
 from cascadia.cli.main import main
 from cascadia.domain.errors import BadInput
+from cascadia.domain.names import LONGEST_NAME, NAME, ROUTERS_OWN
 from cascadia.planner.spec.file import parse_spec, read_spec
 
 
@@ -197,7 +206,17 @@ def test_what_is_no_quality_is_refused(text: str) -> None:
 _TEXT = st.text(st.characters(codec="utf-8", exclude_categories=["C", "Zl", "Zp"]), min_size=1, max_size=30)
 
 
-@given(_TEXT.filter(lambda name: name != "cascadia"), _TEXT, _TEXT)
+_NAMES = st.from_regex(NAME, fullmatch=True).filter(lambda s: len(s) <= LONGEST_NAME and s not in ROUTERS_OWN)
+
+
+@pytest.mark.parametrize("name", ["judge", "a b", "größe", "", "x" * 101])
+def test_a_name_that_no_plan_can_have_is_asked_for_again(name: str) -> None:
+    said = iter([name, "small"])
+    asker = Asker(silent=False, deaf=False, prompt=lambda question, default: next(said))
+    assert asker.ask("Name", "small", stage_name) == "small"
+
+
+@given(_NAMES, _TEXT, _TEXT)
 def test_any_text_survives_the_template(name: str, model: str, trace: str) -> None:
     answers = Answers(
         (Model(name, model),),

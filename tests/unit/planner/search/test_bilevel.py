@@ -155,7 +155,7 @@ def test_no_routing_is_solved_twice_and_the_best_is_kept(search: Search) -> None
 
 def test_routings_are_listed_by_score_and_without_those_that_cannot_be(search: Search) -> None:
     objective = search.problem.objective
-    result = bilevel.bilevel(search, solver(search, "columns", 10.0), lambda _: None)
+    result = bilevel.bilevel(search, solver(search, "columns"), lambda _: None)
     order = list(iterate_by_score(result, objective, search.routings))
     scores = chebyshev(objective, search.routings, result.prices_s)[order]
     assert (np.diff(scores) >= 0).all()

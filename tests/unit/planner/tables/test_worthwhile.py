@@ -63,7 +63,7 @@ def test_what_is_left_out_would_not_have_been_chosen() -> None:
         search = start_search(asked, routings_of(asked)[0], threads)
         for routing in range(len(search.routings)):
             bounds = [
-                found.latency_s if (found := solver(one, "columns", 10.0)(one.demands(routing))) else np.inf
+                found.latency_s if (found := solver(one, "columns")(one.demands(routing))) else np.inf
                 for one in (search, replace(search, every_shape=True))
             ]
             assert bounds[0] <= bounds[1] * (1 + 1e-9)
