@@ -7,11 +7,15 @@ import yaml
 
 from cascadia.demo.plan_example import SPEC, SPEC_NAME, write_example
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.errors import Infeasible
+from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
+from cascadia.planner.plan import plan
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.refine import Effort
 from tests.benchmarks.supersets import best_value
 from tests.unit.planner.infeasible import test_infeasible as infeasible
+from tests.unit.planner.refinement import test_mixtures as mixtures
 from tests.unit.planner.stability import test_stability as stability
 
 LITTLE = Effort(simulated_requests=20_000)
@@ -63,3 +67,19 @@ def test_a_refusal_asks_for_few_plans(given: Problem) -> None:
 @overloaded
 def test_too_few_gpus_name_the_best_quality_that_they_sustain(given: Problem) -> None:
     infeasible.test_too_few_gpus_name_the_best_quality_that_they_sustain(given)
+
+
+def test_a_number_of_gpus_keeps_the_latency_bound_too() -> None:
+    given = replace(
+        infeasible.OVERLOADED["two stages"],
+        objective=Objective("latency", 0.95, quality_min=58.0, latency_max_s=12.0),
+    )
+    enough = infeasible.named_pool(given, infeasible.message(given))
+    assert plan(infeasible.in_place(given, enough)).plan.predicted.objective_s <= 12.0
+    with pytest.raises(Infeasible):
+        plan(infeasible.in_place(given, infeasible.smaller(enough)))
+
+
+@pytest.mark.parametrize("bar", [60.0, 64.0])
+def test_nobody_is_worse_off_for_there_being_mixtures(bar: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixtures.test_nobody_is_worse_off_for_there_being_mixtures(bar, monkeypatch)

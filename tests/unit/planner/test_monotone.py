@@ -18,7 +18,8 @@ pytestmark = pytest.mark.slow
 seeds = st.integers(0, 10_000)
 busier = st.sampled_from([1.0, 2.0, 4.0, 8.0])
 pairs_of_clusters = st.sampled_from([((1, 4), (1, 8)), ((1, 4), (2, 4)), ((1, 3), (2, 3)), ((1, 2), (1, 6))])
-FEW = settings(max_examples=4, deadline=None)
+FEW = settings(max_examples=2, deadline=None)
+"""Many are drawn in tests/benchmarks/bench_supersets.py."""
 
 
 def predicted_s(problem: Problem) -> float:
