@@ -11,7 +11,7 @@ NAME_RULE = f"write letters, digits, '.', '_', '-' and '/', a letter or digit fi
 CASCADE, JUDGE, FORESIGHT = "cascadia", "judge", "foresight"
 """Names of the router's own."""
 ROUTERS_OWN = (CASCADE, JUDGE, FORESIGHT)
-_FITS = re.compile(NAME.removeprefix("^").removesuffix("$")).fullmatch
+_FITS = re.compile(NAME).fullmatch
 
 
 def is_name(name: str) -> bool:

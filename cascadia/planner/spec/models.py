@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from cascadia.domain.names import LONGEST_NAME, NAME, ROUTERS_OWN
+from cascadia.domain.names import LONGEST_NAME, NAME, name_fault
 from cascadia.domain.problem import Engine
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM
 
@@ -16,8 +16,8 @@ Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME)
 
 
 def _of_the_users(name: str) -> str:
-    if name in ROUTERS_OWN:
-        raise ValueError(f"{name!r} is a name of the router's own; rename it")
+    if (fault := name_fault(name)) is not None:
+        raise ValueError(fault)
     return name
 
 
