@@ -8,6 +8,11 @@ import time
 from collections.abc import Callable
 from math import inf
 
+TIME_LIMIT_S = 300.0
+"""Time that a plan may take where nobody says."""
+PLANNED = 0.8
+"""Share of it for the search; the rest is for what is made of the plan."""
+
 
 class Deadline:
     """An instant; none by default. Parts of it remember together what was left out."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from cascadia.domain import plan as domain
+from cascadia.domain.deadline import TIME_LIMIT_S, Deadline
 from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import read_plan as read_plan_file
 from cascadia.files.plan_file import write_plan
@@ -121,13 +122,18 @@ def plan(
     within: float | None = None,
     gears: int | None = None,
     seed: int | None = None,
+    time_limit_s: float = TIME_LIMIT_S,
     progress: Progress = silent,
 ) -> Plan:
     """The plan for `spec`, a cascade.yaml, as `cascadia plan` makes it. What is given stands in for the spec's own
-    values; `gpus` is of its only pool, or by pool's name. `progress` hears, in words, what is being done.
+    values; `gpus` is of its only pool, or by pool's name. After `time_limit_s` it is the best found by then, with a
+    note on what was left out. `progress` hears, in words, what is being done.
 
     Raises `BadInput` for what cannot be read and `Infeasible` where no plan keeps the objective's bounds.
     """
+    if not time_limit_s > 0:
+        raise BadInput("time_limit_s", f"{time_limit_s} is not above 0", "write seconds, e.g. 300")
+    deadline = Deadline(time_limit_s)
     pools = gpus.items() if isinstance(gpus, Mapping) else () if gpus is None else ((None, gpus),)
     change = Overrides(
         tuple(pools),
@@ -141,7 +147,9 @@ def plan(
         gears=gears,
     )
     path = Path(spec)
-    found = planned_on_part(read_problem(path, change), partial(make_plan, progress=progress))
+    found = planned_on_part(
+        read_problem(path, change), partial(make_plan, progress=progress), deadline=deadline
+    )
     return Plan(found.plan, found.notes, folder=path.parent, spec=path, change=change)
 
 

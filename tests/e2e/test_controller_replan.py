@@ -1,13 +1,15 @@
 """Planning anew happens in a process of its own: with the real planner, a limit on its time, and errors in one line."""
 
 import asyncio
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from cascadia.controller.decide.replan import PlanningFailed, Request, replan
+from cascadia.controller.decide.replan import REQUEST, PlanningFailed, Request, main, read_result, replan
+from cascadia.controller.decide.replan import _document as document
 from cascadia.files.plan_file import read_plan
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
@@ -95,6 +97,15 @@ def test_planning_that_takes_too_long_is_ended(request_of_today: Request) -> Non
     late = replace(request_of_today, out=request_of_today.out.with_name("late"))
     with pytest.raises(PlanningFailed, match=r"planning took longer than 0\.01 s"):
         asyncio.run(replan(late, 0.01))
+
+
+def test_planning_takes_what_it_has_found_when_most_of_its_time_is_over(request_of_today: Request) -> None:
+    hurried = replace(request_of_today, out=request_of_today.out.parent / "hurried", time_limit_s=1e-6)
+    hurried.out.mkdir()
+    (hurried.out / REQUEST).write_text(json.dumps(document(hurried)))
+    main(str(hurried.out))
+    found = read_plan(read_result(hurried.out).plan)
+    assert found.headroom is None  # is left out where time is over
 
 
 def test_what_planning_cannot_do_it_says_in_one_line(request_of_today: Request, tmp_path: Path) -> None:

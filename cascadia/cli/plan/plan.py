@@ -22,12 +22,9 @@ from cascadia.cli.shared.options import (
     with_seed,
 )
 from cascadia.cli.shared.output import Output
-from cascadia.domain.deadline import Deadline
+from cascadia.domain.deadline import PLANNED, TIME_LIMIT_S, Deadline
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level
-
-PLANNED = 0.8
-"""Of the time limit, for all but what is written in the end."""
 
 
 @click.command()
@@ -101,7 +98,7 @@ PLANNED = 0.8
     "--time-limit",
     "time_limit_s",
     type=positive,
-    default=300.0,
+    default=TIME_LIMIT_S,
     show_default=True,
     metavar="S",
     help="Seconds that the whole command may take; the best plan found by then is told, with what was left out.",

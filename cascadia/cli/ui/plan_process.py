@@ -36,6 +36,7 @@ def made(spec: Path, asked: Asked, folder: Path, say: Callable[[dict[str, Any]],
     from cascadia.cli.plan.outputs import write_outputs, write_report
     from cascadia.cli.ui.sliders import sliders
     from cascadia.cli.ui.told import told
+    from cascadia.domain.deadline import PLANNED, TIME_LIMIT_S, Deadline
     from cascadia.planner.plan import plan
     from cascadia.planner.problem.read import read_problem
     from cascadia.planner.sensitivity.nearby import sensitivity_of
@@ -53,9 +54,10 @@ def made(spec: Path, asked: Asked, folder: Path, say: Callable[[dict[str, Any]],
     def step(text: str) -> None:
         say({"step": text})
 
+    deadline = Deadline(TIME_LIMIT_S)
     problem = read_problem(spec, change)
     say({"sliders": sliders(problem)})
-    result = planned_on_part(problem, partial(plan, progress=step))
+    result = planned_on_part(problem, partial(plan, progress=step), deadline=deadline.part(PLANNED))
     command = shlex.join(["cascadia", "plan", spec.name, *asked.flags, "--out", "plan/"])
     step("other bars and rates")
     around = sensitivity_of(result)

@@ -19,13 +19,17 @@ from typing import TYPE_CHECKING, Any
 from cascadia.controller.decide.decide import Forecast
 from cascadia.controller.decide.gpus_left import on_gpus
 from cascadia.controller.decide.misses import Misses, misses
-from cascadia.domain.errors import CascadiaError, Infeasible
+from cascadia.domain.deadline import PLANNED, TIME_LIMIT_S, Deadline
+from cascadia.domain.errors import CascadiaError, Infeasible, OutOfTime
 from cascadia.files.text import write_whole
 
 if TYPE_CHECKING:
     from cascadia.domain.plan import JudgePlan, Plan
     from cascadia.domain.quality import QualityTable
     from cascadia_traces.trace import Trace
+
+WITH_HEADROOM = 0.7
+"""Share of the search's time for a plan with headroom; the rest is for one without, where there is none."""
 
 CHILD = "import sys; from cascadia.controller.decide.replan import main; main(sys.argv[1])"
 REQUEST, RESULT, PLAN = "request.json", "result.json", "plan.json"
@@ -41,7 +45,8 @@ class Request:
 
     `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it. Where the
     objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be. `learned`: by
-    stage (and `judge`) and GPU, how many times as long as its calibration says everything takes.
+    stage (and `judge`) and GPU, how many times as long as its calibration says everything takes. `time_limit_s`: after
+    which planning is ended; the best plan found some time before is taken.
     """
 
     spec: Path
@@ -54,6 +59,7 @@ class Request:
     seed: int = 0
     headroom: float = 0.0
     learned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    time_limit_s: float = TIME_LIMIT_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +80,8 @@ class Replanned:
 async def replan(request: Request, limit_s: float) -> Replanned:
     """Raises `PlanningFailed`, also where it takes longer than `limit_s`."""
     request.out.mkdir(parents=True, exist_ok=True)
-    (request.out / REQUEST).write_text(json.dumps(_document(request)))
+    limited = replace(request, time_limit_s=limit_s)
+    (request.out / REQUEST).write_text(json.dumps(_document(limited)))
     with (request.out / "planning.log").open("wb") as log:
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-c", CHILD, str(request.out), stdout=log, stderr=log, start_new_session=True
@@ -154,17 +161,18 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
         changed = spec.model_copy(update=told)
         return Overrides(rate_rps=rate_rps)(on_gpus(changed, request.gpus))
 
+    deadline = Deadline(request.time_limit_s * PLANNED)
     running = read_plan(request.today)
     _remember_prefixes(request)
     problem = problem_at(request.rate_rps)
     bounded = bool(problem.objective.bounds)
     try:
         wider = problem_at(request.rate_rps * (1.0 + request.headroom)) if bounded else problem
-        found = plan(wider).plan
-    except Infeasible:
+        found = plan(wider, deadline=deadline.part(WITH_HEADROOM if bounded else 1.0)).plan
+    except (Infeasible, OutOfTime):
         if not bounded:
             raise
-        found = plan(problem).plan
+        found = plan(problem, deadline=deadline).plan
     before = plan_as_served(at_prices(running, prices_of(found)), request.learned)
     if request.table is not None:
         # The same judge in the same router: who made the scores, and on which scale, has not changed.
@@ -244,7 +252,11 @@ def _document(request: Request) -> dict[str, Any]:
     paths = {name: str(getattr(request, name).resolve()) for name in ("spec", "trace", "today", "out")}
     table = None if request.table is None else str(request.table.resolve())
     others = {"rate_rps": request.rate_rps, "gpus": dict(request.gpus), "seed": request.seed}
-    others |= {"headroom": request.headroom, "learned": {s: dict(f) for s, f in request.learned.items()}}
+    others |= {
+        "headroom": request.headroom,
+        "time_limit_s": request.time_limit_s,
+        "learned": {s: dict(f) for s, f in request.learned.items()},
+    }
     return {**paths, **others, "table": table}
 
 
@@ -257,6 +269,7 @@ def _request(document: Mapping[str, Any]) -> Request:
         seed=document["seed"],
         headroom=document["headroom"],
         learned=document["learned"],
+        time_limit_s=document["time_limit_s"],
         table=table,
         **paths,
     )

@@ -11,7 +11,7 @@ from cascadia.domain.points import Exit
 from cascadia.domain.problem import EXTERNAL, Stage
 from cascadia.planner.problem.api_times import api_times
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
-from cascadia.planner.spec.models import EngineOptions, SpeculationSpec, StageSpec
+from cascadia.planner.spec.models import LLAMA_CPP_LIMITS, EngineOptions, SpeculationSpec, StageSpec
 from cascadia.planner.spec.paths import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
@@ -21,7 +21,7 @@ from cascadia_sim.models.catalogue import architecture
 from cascadia_sim.models.config_json import read_architecture
 
 _PATH_STARTS = ("./", "../", "/", "~")
-_LLAMA_CPP = {"max_num_seqs": 4, "max_num_batched_tokens": 2048, "block_size": 1}
+_LLAMA_CPP = {**LLAMA_CPP_LIMITS, "block_size": 1}
 """Its own defaults. A slot's cache is one piece, so that nothing is lost to blocks."""
 
 _TRTLLM_BLOCK = 32

@@ -34,7 +34,11 @@ def other_budgets(search: Search, here: Deployment, *, few: bool) -> Iterator[De
         served = _served(search, stage)
         if not served.searches_batch_tokens or not mix:
             continue
+        assert served.config is not None
         for tokens in _others(tokens_of(mix, served), few=few):
+            # Its engine would not start.
+            if tokens < served.config.max_num_seqs:
+                continue
             if (changed := _with_budget(search, stage, mix, tokens)) is not None:
                 yield deployment(here.routing, mixes | {stage: changed})
 

@@ -29,6 +29,8 @@ Quantization = Literal[
 ]  # fmt: skip
 GGUF = ("f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_1", "q4_0")
 """What llama.cpp reads, and nobody else."""
+LLAMA_CPP_LIMITS = {"max_num_seqs": 4, "max_num_batched_tokens": 2048}
+"""Its slots and tokens an iteration where a spec names none."""
 
 
 class Section(BaseModel):
@@ -143,6 +145,20 @@ class EngineOptions(Section):
             )
         if self.engine != LLAMA_CPP and self.quantization in GGUF:
             raise ValueError(f"{self.quantization} is a format of llama.cpp; write engine: llama.cpp")
+        return self
+
+    @model_validator(mode="after")
+    def _a_token_for_each_sequence(self) -> "EngineOptions":
+        usual = LLAMA_CPP_LIMITS if self.engine == LLAMA_CPP else {}
+        tokens, sequences = (
+            getattr(self, name) if name in self.model_fields_set else usual.get(name, getattr(self, name))
+            for name in ("max_num_batched_tokens", "max_num_seqs")
+        )
+        if tokens < sequences:
+            raise ValueError(
+                f"max_num_batched_tokens {tokens} is below max_num_seqs {sequences}, which engines refuse;"
+                f" write at least {sequences}, or max_num_seqs: {tokens}"
+            )
         return self
 
     def _not_trtllm(self) -> str | None:

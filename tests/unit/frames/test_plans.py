@@ -55,6 +55,10 @@ def test_a_spec_becomes_a_plan_with_what_stands_in_for_its_values(spec: Path) ->
     assert plan.quality >= 20
     assert plan.gpus == 1
     assert heard
+    hurried = cascadia.plan(spec, gpus=1, quality_min=20, gears=1, time_limit_s=1e-9)
+    assert hurried.notes[-1].startswith("the time limit left out: ")
+    with pytest.raises(cascadia.BadInput, match="time_limit_s: 0 is not above 0"):
+        cascadia.plan(spec, time_limit_s=0)
     with pytest.raises(cascadia.Infeasible) as none:
         cascadia.plan(spec, quality_min=100)
     assert none.value.nearest

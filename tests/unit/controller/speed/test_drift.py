@@ -186,8 +186,10 @@ def test_a_plan_and_a_problem_take_what_was_learnt() -> None:
 
 def test_what_was_learnt_reaches_the_planner(tmp_path: Path) -> None:
     learned = {"small": {"h100-sxm": 1.31}}
-    asked = Request(tmp_path, tmp_path, 1.0, tmp_path, {"here": 1}, tmp_path, learned=learned)
-    assert request_of(json.loads(json.dumps(document(asked)))).learned == learned
+    asked = Request(
+        tmp_path, tmp_path, 1.0, tmp_path, {"here": 1}, tmp_path, learned=learned, time_limit_s=9.0
+    )
+    assert request_of(json.loads(json.dumps(document(asked)))) == asked
 
 
 class FakeSpeeds:

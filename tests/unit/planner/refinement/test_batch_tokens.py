@@ -1,5 +1,6 @@
 """How many tokens engines take an iteration is searched where the spec leaves it open, and what is chosen is served."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +11,13 @@ from cascadia.controller.speed.as_served import problem_as_started
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan
-from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.plan import PlanResult, plan, routings_of
 from cascadia.planner.problem.models import leaves_batch_tokens
-from cascadia.planner.refinement.batch_tokens import GAIN
+from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.replay.replay import replay
+from cascadia.planner.search.context import start_search
 from cascadia.planner.spec.models import StageSpec
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import NODE, hosted_judge, problem, traffic
@@ -82,6 +86,17 @@ def test_it_is_never_worse_than_leaving_them(goal: str, seed: int) -> None:
         "quality": lambda r: -r.fastest.quality_lower,
     }[goal]
     assert key(now) <= key(was) + 1e-9
+
+
+def test_no_engine_gets_fewer_tokens_than_sequences() -> None:
+    p = left_open(problem(pools=(HALF,)))
+    many = replace(p.stages[0], config=replace(p.stages[0].config, max_num_seqs=2000))
+    p = replace(p, stages=(many, p.stages[1]))
+    with ThreadPoolExecutor(1) as threads:
+        search = start_search(p, routings_of(p)[0], threads)
+        mix = (Replicas(search.shapes[0][0], 1, 1.0),)
+        found = list(other_budgets(search, deployment(0, {0: mix}), few=False))
+    assert [d.mix(0)[0].shape.timing.max_num_batched_tokens for d in found] == [2048, 4096, 16384]
 
 
 def test_what_the_spec_names_stays() -> None:
