@@ -135,7 +135,8 @@ class StagePlan(Deployed):
 
     Of a `task` that is answered in one pass: all stages of a `group` are on the same replicas, each of which has all
     their models; `accuracy` (0-100) is what the plan counts an answer for, and `batch_s` the seconds of a batch of 1,
-    2, ... inputs.
+    2, ... inputs; `batch_drawn_s` are such times as were measured, each as likely as the others, from which they are
+    simulated.
     """
 
     name: str
@@ -156,6 +157,7 @@ class StagePlan(Deployed):
     group: str | None = None
     accuracy: float | None = None
     batch_s: tuple[float, ...] = ()
+    batch_drawn_s: tuple[tuple[float, ...], ...] = ()
 
     @property
     def deployed(self) -> bool:

@@ -15,12 +15,13 @@ from cascadia.onepass.runner import Runner
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 WARM_UP = 3
+DRAWS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A model on this machine. `mean_s`, `p50_s` and `p95_s` are of batches of 1, 2, ...; `accuracy` is 0-100 over
-    `texts` texts, None of a model that is no classifier."""
+    """A model on this machine. `mean_s`, `p50_s` and `p95_s` are of batches of 1, 2, ...; of each, `drawn_s` are
+    `DRAWS` times that are as likely. `accuracy` is 0-100 over `texts` texts, None of a model that is no classifier."""
 
     name: str
     accuracy: float | None
@@ -28,6 +29,7 @@ class Measured:
     mean_s: tuple[float, ...]
     p50_s: tuple[float, ...]
     p95_s: tuple[float, ...]
+    drawn_s: tuple[tuple[float, ...], ...]
 
 
 def measured(
@@ -59,9 +61,12 @@ def measured(
         runner.model.name,
         accuracy(runner, asked),
         len(asked),
-        line(seconds.mean(axis=1)),
-        line(np.median(seconds, axis=1)),
-        line(np.quantile(seconds, 0.95, axis=1)),
+        mean_s=line(seconds.mean(axis=1)),
+        p50_s=line(np.median(seconds, axis=1)),
+        p95_s=line(np.quantile(seconds, 0.95, axis=1)),
+        drawn_s=tuple(
+            zip(*map(line, np.quantile(seconds, (np.arange(DRAWS) + 0.5) / DRAWS, axis=1)), strict=True)
+        ),
     )
 
 

@@ -15,19 +15,43 @@ MOST_QUEUED = 512
 
 @dataclass(frozen=True, slots=True)
 class ModelProfile:
-    """A model on one kind of worker: its accuracy (0-100), and the seconds that a batch of 1, 2, ... takes."""
+    """A model on one kind of worker: its accuracy (0-100), and the seconds that a batch of 1, 2, ... is counted for.
+
+    `drawn_s` are times that such a batch took, each as likely as the others and as many for all sizes and models;
+    empty: it always takes what it is counted for.
+    """
 
     name: str
     accuracy: float
     latency_s: tuple[float, ...]
+    drawn_s: tuple[tuple[float, ...], ...] = ()
 
     def __post_init__(self) -> None:
         if not self.latency_s or min(self.latency_s) <= 0:
             raise ValueError(f"model {self.name!r} needs a latency above 0 for each batch size")
+        if self.drawn_s and (
+            len(self.drawn_s) != len(self.latency_s)
+            or len({len(times_s) for times_s in self.drawn_s}) > 1
+            or min(map(min, self.drawn_s)) <= 0
+        ):
+            raise ValueError(
+                f"model {self.name!r} needs as many drawn times above 0 for each batch size that has a latency"
+            )
         if not 0 <= self.accuracy <= 100:
             raise ValueError(
                 f"the accuracy of model {self.name!r} is {self.accuracy:g}; it lies within 0-100"
             )
+
+    def carried_rps(self, within_s: float) -> float:
+        """The most requests a second that one worker answers in the long run, in batches that may be in time; 0 where
+        none may."""
+        drawn_s = self.drawn_s or tuple((latency_s,) for latency_s in self.latency_s)
+        rates = [
+            size * len(times_s) / sum(times_s)
+            for size, times_s in enumerate(drawn_s, start=1)
+            if min(times_s) <= within_s
+        ]
+        return max(rates, default=0.0)
 
     def largest_batch(self, within_s: float) -> int:
         """The largest batch that takes no longer than `within_s`; 0 where none does."""

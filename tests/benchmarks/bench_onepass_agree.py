@@ -1,10 +1,10 @@
 """A real worker beside its simulation: `python -m tests.benchmarks.bench_onepass_agree [--rounds 3] [--seconds 12]`.
 
-One engine with four models on a core of its own; router and client on the other. What a batch takes is measured first,
-as the router meets it, over HTTP. A policy is solved from that at the 95th percentile; then the same arrivals, as they
-were sent, are played by the simulator, each batch taking a time drawn from those that were measured of its model and
-size. Others use the machine, and it is not as fast in one minute as in the next: each model's times are scaled by what
-the engine says that its passes took during the run, which is told.
+One engine with four models on a core of its own; router and client on the other. What a batch takes is measured
+first, as the router meets it, over HTTP. A policy is solved from that at the 95th percentile; then the same arrivals,
+as they were sent, are played by the simulator, each batch taking a time drawn from those that were measured of its
+model and size, as in every plan. Others use the machine, and it is not as fast in one minute as in the next: each
+model's times are scaled by what the engine says that its passes took during the run, which is told.
 
 Told are latency, lateness and who answered, for Poisson and bursty gaps, of each round and of the one that agrees best.
 """
@@ -46,12 +46,9 @@ LAWS = {"Poisson": 1.0, "bursty (gamma gaps, shape 0.25)": 0.25}
 
 
 class Profiles(NamedTuple):
-    """Seconds of a batch by model and size, at the mean and at the 95th percentile; `spread` are times over their
-    mean."""
+    """Models with what a batch took: counted at its 95th percentile, simulated by the times themselves."""
 
-    mean: tuple[ModelProfile, ...]
-    p95: tuple[ModelProfile, ...]
-    spread: np.ndarray
+    models: tuple[ModelProfile, ...]
     http_s: float
     """Of a batch, beside the engine's pass."""
 
@@ -79,7 +76,7 @@ def main() -> None:
         with serving(dict.fromkeys(NAMES, 0.0), workers=1) as fleet:
             _apart(fleet, cores)
             profiles = asyncio.run(_profiles(fleet.engines[0].url, some, rng))
-        alone = profiles.mean[-1].throughput_rps(SLO_S)
+        alone = profiles.models[-1].carried_rps(SLO_S)
         print(
             f"{NAMES[-1]} alone carries {alone:.0f} a second, in batches of at most {SLO_S:g} s", flush=True
         )
@@ -97,7 +94,7 @@ def main() -> None:
                 with serving(dict.fromkeys(NAMES, 0.0), group=group, workers=1) as fleet:
                     _apart(fleet, cores)
                     real = asyncio.run(_open(fleet, some, np.cumsum(gaps)))
-            found[law].append(_beside(policies, profiles, real, rng))
+            found[law].append(_beside(policies, profiles, real))
             print(f"{law}, {rate:.0f} a second, {policies.kind}: {found[law][-1][1]}", flush=True)
     for law, rounds in found.items():
         print(f"best of {len(rounds)}, {law}: {min(rounds)[1]}")
@@ -134,16 +131,12 @@ async def _profiles(url: str, some: list[Question], rng: np.random.Generator, pa
     http_s = max(float(seconds.sum()) * (passes + 1) / passes - inside_s, 0.0) / batches
     every = np.arange(1, SIZES[-1] + 1)
 
-    def profiles(of: np.ndarray) -> tuple[ModelProfile, ...]:
-        rows = (np.maximum.accumulate(np.interp(every, SIZES, row)) for row in of)
-        return tuple(
-            ModelProfile(name, ACCURACY[name], tuple(row.tolist()))
-            for name, row in zip(NAMES, rows, strict=True)
-        )
+    def profile(name: str, of: np.ndarray) -> ModelProfile:
+        counted = np.maximum.accumulate(np.interp(every, SIZES, np.quantile(of, 0.95, axis=1)))
+        drawn = np.array([np.interp(every, SIZES, times_s) for times_s in np.sort(of, axis=1).T]).T
+        return ModelProfile(name, ACCURACY[name], tuple(counted.tolist()), tuple(map(tuple, drawn.tolist())))
 
-    mean = seconds.mean(axis=2)
-    spread = (seconds / mean[:, :, None]).ravel()
-    return Profiles(profiles(mean), profiles(np.quantile(seconds, 0.95, axis=2)), spread, http_s)
+    return Profiles(tuple(profile(name, of) for name, of in zip(NAMES, seconds, strict=True)), http_s)
 
 
 def _passes(url: str) -> dict[str, tuple[float, float, float]]:
@@ -159,24 +152,27 @@ def _passes(url: str) -> dict[str, tuple[float, float, float]]:
     }
 
 
-def _as_in_the_run(profiles: Profiles, real: Answered) -> tuple[ModelProfile, ...]:
-    """Mean times, scaled for each model to those of its passes in the run."""
-    found = []
-    for model in profiles.mean:
+def _as_in_the_run(profiles: Profiles, real: Answered) -> tuple[tuple[ModelProfile, ...], list[float]]:
+    """Times scaled for each model to those of its passes in the run, and by what."""
+    found, factors = [], []
+    for model in profiles.models:
         batches, inputs, took_s = real.passes[model.name]
         factor = 1.0
         if batches >= FEWEST:
             sizes = np.arange(1, len(model.latency_s) + 1)
-            expected_s = np.interp(inputs / batches, sizes, model.latency_s) - profiles.http_s
+            mean_s = np.mean(model.drawn_s, axis=1)
+            expected_s = np.interp(inputs / batches, sizes, mean_s) - profiles.http_s
             factor = float(took_s / batches / expected_s)
-        found.append(replace(model, latency_s=tuple(factor * each for each in model.latency_s)))
-    return tuple(found)
+        drawn_s = tuple(tuple(factor * each for each in times_s) for times_s in model.drawn_s)
+        found.append(replace(model, drawn_s=drawn_s))
+        factors.append(factor)
+    return tuple(found), factors
 
 
 def _policy(profiles: Profiles, shape: float, rate_rps: float) -> Policies:
     gaps = np.random.default_rng(0).gamma(shape, 1 / (rate_rps * shape), 5_000)
     wanted = Wanted(np.cumsum(gaps), slo_s=SLO_S, late_max=0.01, accuracy_min=None)
-    chosen = on_workers("intent", Kind("core", profiles.p95, 1), 1, wanted)
+    chosen = on_workers("intent", Kind("core", profiles.models, 1), 1, wanted)
     assert chosen is not None
     return chosen.policies
 
@@ -212,14 +208,11 @@ async def _open(fleet: OnePassFleet, some: list[Question], at_s: np.ndarray) -> 
     return Answered(sent - sent.min(), took, model, passes)  # type: ignore[arg-type]
 
 
-def _beside(
-    policies: Policies, profiles: Profiles, real: Answered, rng: np.random.Generator
-) -> tuple[float, str]:
+def _beside(policies: Policies, profiles: Profiles, real: Answered) -> tuple[float, str]:
     """The largest deviation of p50 and p95, over their allowances, and a line on all."""
     order = np.argsort(real.sent_s, kind="stable")
-    stretch = rng.choice(profiles.spread, len(order))
-    models = _as_in_the_run(profiles, real)
-    run = run_of(policies, models, real.sent_s[order], stretch)
+    models, factors = _as_in_the_run(profiles, real)
+    run = run_of(policies, models, real.sent_s[order])
     names = dict(enumerate(policies.models))
     skip = len(order) // 10
     simulated, measured = run.latency_s[skip:], real.latency_s[order][skip:]
@@ -237,7 +230,6 @@ def _beside(
         sum(ACCURACY.get(name, 0.0) * count for name, count in each.items()) / len(measured) for each in by
     ]
     told.append(f"accuracy of the models that answered {right[1]:.2f}, simulated {right[0]:.2f}")
-    factors = [now.latency_s[0] / then.latency_s[0] for now, then in zip(models, profiles.mean, strict=True)]
     told.append("times scaled by " + ", ".join(f"{factor:.2f}" for factor in factors))
     return max(off), "; ".join(told)
 

@@ -29,6 +29,7 @@ from cascadia_sim.batch.simulate import WorkerKind
 
 SEARCHED = 30_000
 """Requests on which borders are searched; the verdict is by all."""
+SLOS_OF_A_PART = 10
 BUSIEST = 0.999
 """Policies are solved for loads up to this quantile of the traffic's own, and somewhat beyond."""
 BEYOND = 1.1
@@ -41,7 +42,11 @@ VARIABLE_WORKERS = 4
 @dataclass(frozen=True, slots=True, eq=False)
 class Wanted:
     """Traffic (`arrival_s`, n, not decreasing) and what must hold on it: answers within `slo_s` but for `late_max`
-    (0-1), with at least `accuracy_min` (0-100) in the mean; None: as much as all workers give."""
+    (0-1), with at least `accuracy_min` (0-100) in the mean; None: as much as all workers give.
+
+    `unseen_s`: further traffic of the same kind, by which policies that were made on the first are judged; None: there
+    is no other.
+    """
 
     arrival_s: Floats
     _: KW_ONLY
@@ -51,16 +56,33 @@ class Wanted:
     late: Literal["serve", "drop"] = "serve"
     variable: bool = False
     """Policies that take a part of the queue are solved for too, on few workers."""
+    unseen_s: Floats | None = None
+
+    @property
+    def judged_s(self) -> Floats:
+        """The traffic of the verdict."""
+        return self.arrival_s if self.unseen_s is None else self.unseen_s
 
     @property
     def rate_rps(self) -> float:
         """Mean rate."""
-        return (len(self.arrival_s) - 1) / float(self.arrival_s[-1] - self.arrival_s[0])
+        return (len(self.judged_s) - 1) / float(self.judged_s[-1] - self.judged_s[0])
+
+    @property
+    def served_rps(self) -> float:
+        """The least rate at which all can be served in time: what comes at the end has its deadline's time still."""
+        return len(self.judged_s) / (float(self.judged_s[-1] - self.judged_s[0]) + self.slo_s)
 
     @property
     def skip(self) -> int:
-        """Requests at the start that are not counted, while the count of the load fills."""
-        return min(SETTLES, len(self.arrival_s) // 10)
+        """Requests at the start of the verdict that are not counted."""
+        return settling(self.judged_s)
+
+
+def settling(arrival_s: Floats) -> int:
+    """Requests at the start that are not counted, while the count of the load fills: it is short for a window."""
+    fills = int(np.searchsorted(arrival_s, arrival_s[0] + WINDOW_S))
+    return min(max(SETTLES, fills), len(arrival_s) // 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,20 +128,20 @@ def on_workers(name: str, kind: Kind, workers: int, wanted: Wanted) -> Chosen | 
     rivals = tuple((policies, _play(policies, made, wanted)) for policies in _rivals(made, wanted))
     policies, outcome = max(rivals, key=lambda rival: worth([rival[1]], [1.0], wanted.late_max))
     sits = (policies.models,) * workers
-    bound = fluid_bound(made, wanted.rate_rps)
+    bound = fluid_bound(made, wanted.served_rps)
     chosen = Chosen(kind, made, policies=policies, outcome=outcome, rivals=rivals, bound=bound, sits=sits)
     if kind.holds_all or kind.alike or (spread := spread_out(every, kind, loads(wanted.arrival_s))) is None:
         return chosen
     kinds = _each_its_own(every, spread, wanted)
     played = play(
-        kinds[0].policies, every.models, wanted.arrival_s, skip=wanted.skip, others=[k.workers for k in kinds]
+        kinds[0].policies, every.models, wanted.judged_s, skip=wanted.skip, others=[k.workers for k in kinds]
     )
     rivals = (*rivals, (kinds[0].policies, played))
     if worth([played], [1.0], wanted.late_max) <= worth([outcome], [1.0], wanted.late_max):
         return replace(chosen, rivals=rivals)
     return replace(
         chosen, group=every, policies=kinds[0].policies, outcome=played, rivals=rivals,
-        bound=fluid_bound(every, wanted.rate_rps), sits=tuple(tuple(sorted(here)) for here in spread),
+        bound=fluid_bound(every, wanted.served_rps), sits=tuple(tuple(sorted(here)) for here in spread),
         further=tuple(k.policies for k in kinds[1:]),
     )  # fmt: skip
 
@@ -174,8 +196,9 @@ def _rivals(made: Group, wanted: Wanted) -> Iterator[Policies]:
         except ValueError:
             # A trace too short to count in says nothing of its law, and the largest batches have too many parts.
             continue
-    parts = _parts(wanted.arrival_s)
-    yield in_flight_ladder(made, Sample(parts, (1.0,) * len(parts), wanted.skip), wanted.late_max)
+    parts = _parts(wanted.arrival_s, wanted.slo_s * wanted.rate_rps)
+    skip = min(map(settling, parts))
+    yield in_flight_ladder(made, Sample(parts, (1.0,) * len(parts), skip), wanted.late_max)
     yield _by_slack(made, wanted, parts)
 
 
@@ -184,16 +207,17 @@ def _by_slack(made: Group, wanted: Wanted, parts: Sequence[Floats]) -> Policies:
     Where little comes nothing else is needed."""
 
     def valued(policies: Policies) -> float:
-        played = [play(policies, made.models, part, skip=wanted.skip) for part in parts]
+        played = [play(policies, made.models, part, skip=settling(part)) for part in parts]
         return worth(played, [1.0] * len(parts), wanted.late_max)
 
     best = max((greedy(made, *shares) for shares in product(BATCH_SHARES, SLACK_SHARES)), key=valued)
     return replace(best, kind="by-slack")
 
 
-def _parts(arrival_s: Floats) -> tuple[Floats, ...]:
-    """Stretches to search on: a calm one, one at about the median rate, and the busiest."""
-    size = SEARCHED // 3
+def _parts(arrival_s: Floats, within_slo: float) -> tuple[Floats, ...]:
+    """Stretches to search on: a calm one, one at about the median rate, and the busiest. `within_slo`: requests that
+    come within the time for an answer, of which each has many, so that a queue that grows is seen."""
+    size = max(SEARCHED // 3, round(SLOS_OF_A_PART * min(within_slo, SEARCHED)))
     if len(arrival_s) <= 2 * size:
         return (arrival_s,)
     begins = np.arange(0, len(arrival_s) - size, size // 5)
@@ -203,7 +227,7 @@ def _parts(arrival_s: Floats) -> tuple[Floats, ...]:
 
 
 def _play(policies: Policies, made: Group, wanted: Wanted) -> Outcome:
-    return play(policies, made.models, wanted.arrival_s, skip=wanted.skip)
+    return play(policies, made.models, wanted.judged_s, skip=wanted.skip)
 
 
 def _fewest(name: str, kind: Kind, wanted: Wanted) -> Chosen | None:
@@ -226,7 +250,7 @@ def _fewest(name: str, kind: Kind, wanted: Wanted) -> Chosen | None:
 
 def _bound_below(made: Group, wanted: Wanted) -> int:
     """Fewer workers than these cannot keep the objective, whatever they do."""
-    served = wanted.rate_rps * (1 - wanted.late_max)
+    served = wanted.served_rps * (1 - wanted.late_max)
     for workers in range(1, made.workers + 1):
         bound = fluid_bound(replace(made, workers=workers), served)
         if bound is not None and bound >= (wanted.accuracy_min or 0.0):

@@ -70,6 +70,6 @@ def _settings(group: Group, unit_s: Floats, late_max: float) -> dict[str, list[S
 def _played(made: Made, group: Group, wanted: Wanted, only_rate_rps: float | None) -> Outcome:
     if isinstance(made, Mixture):
         mixed = made if only_rate_rps is None else made.at(only_rate_rps)
-        return play(mixed.first, group.models, wanted.arrival_s, skip=wanted.skip, others=mixed.kinds)
+        return play(mixed.first, group.models, wanted.judged_s, skip=wanted.skip, others=mixed.kinds)
     policies = made if only_rate_rps is None else made.only(only_rate_rps)
-    return play(policies, group.models, wanted.arrival_s, skip=wanted.skip)
+    return play(policies, group.models, wanted.judged_s, skip=wanted.skip)

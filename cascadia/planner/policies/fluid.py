@@ -16,7 +16,7 @@ def fluid_shares(group: Group, rate_rps: float) -> dict[str, float]:
     Maximise the mean accuracy of shares of requests, with the workers' time as the one constraint: an optimum of this
     linear program needs two models at most.
     """
-    asks_s = {m.name: 1 / rate for m in group.models if (rate := m.throughput_rps(group.slo_s)) > 0}
+    asks_s = {m.name: 1 / rate for m in group.models if (rate := m.carried_rps(group.slo_s)) > 0}
     accuracy = {model.name: model.accuracy for model in group.models}
     has_s = group.workers / rate_rps
     best: dict[str, float] = {}

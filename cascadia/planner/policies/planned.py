@@ -65,7 +65,7 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
     pools = tuple(_pool(asked, kind) for kind in asked.kinds)
     chosen = choose(asked.group, [replace(kind, alike=True) for kind in asked.kinds], asked.wanted)
     policies, models = chosen.policies, chosen.group.models
-    run = run_of(policies, models, asked.wanted.arrival_s)
+    run = run_of(policies, models, asked.wanted.judged_s)
     names = set(policies.models)
     replicas = ReplicaGroup(chosen.kind.name, 1, 1, chosen.group.workers, 1.0)
     ranked = _ranked(asked, chosen.kind)
@@ -73,7 +73,7 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
         _stage(spec, profile, (replicas,) if spec.name in names else (), folder, asked.group, tokens_max)
         for spec, profile in ranked
     )
-    predicted = predict_one_pass(policies, models, run, asked.wanted.arrival_s, skip=asked.wanted.skip)
+    predicted = predict_one_pass(policies, models, run, asked.wanted.judged_s, skip=asked.wanted.skip)
     predicted = replace(
         predicted,
         quality=_quality(asked, predicted, models),
@@ -196,6 +196,7 @@ def _stage(
         group=group,
         accuracy=profile.accuracy,
         batch_s=profile.latency_s,
+        batch_drawn_s=profile.drawn_s,
     )
 
 

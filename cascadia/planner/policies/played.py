@@ -43,7 +43,10 @@ def worker_kind(policies: Policies, models: Sequence[ModelProfile], count: int) 
         return tuple(Step(slack_s, index[model], batch) for slack_s, model, batch in rows)
 
     levels = tuple(Level(level.up_to, tuple(map(steps, level.rows))) for level in policies.levels)
-    return WorkerKind(count, tuple(profiles[name].latency_s for name in policies.models), levels)
+    here = [profiles[name] for name in policies.models]
+    # Only what all have can be drawn: the times of one table were measured together.
+    drawn_s = tuple(model.drawn_s for model in here) if all(model.drawn_s for model in here) else ()
+    return WorkerKind(count, tuple(model.latency_s for model in here), levels, drawn_s)
 
 
 def play(
@@ -51,7 +54,6 @@ def play(
     models: Sequence[ModelProfile],
     arrival_s: Floats,
     *,
-    stretch: Floats | None = None,
     skip: int = 0,
     others: Sequence[WorkerKind] = (),
 ) -> Outcome:
@@ -59,14 +61,13 @@ def play(
 
     `others` are further kinds of workers on the same queue, with tables of their own over the same models.
     """
-    return outcome(policies, models, run_of(policies, models, arrival_s, stretch, others), skip)
+    return outcome(policies, models, run_of(policies, models, arrival_s, others), skip)
 
 
 def run_of(
     policies: Policies,
     models: Sequence[ModelProfile],
     arrival_s: Floats,
-    stretch: Floats | None = None,
     others: Sequence[WorkerKind] = (),
 ) -> BatchRun:
     """The same by request."""
@@ -79,7 +80,7 @@ def run_of(
         drops=policies.late == "drop",
         window_s=WINDOW_S,
     )
-    return simulate_batches(fleet, arrival_s, stretch)
+    return simulate_batches(fleet, arrival_s)
 
 
 def outcome(policies: Policies, models: Sequence[ModelProfile], run: BatchRun, skip: int = 0) -> Outcome:

@@ -1,6 +1,7 @@
 """The spec of one-pass models, its latency table and its traffic, as the problem that is solved."""
 
 import json
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -20,6 +21,11 @@ from cascadia.policy.problem import ModelProfile
 
 COLUMNS = ("stage", "batch", "latency_s")
 FEWEST = 100
+LEAST_S, LEAST_SLOS = 10.0, 40.0
+"""Traffic that is planned on lasts so many seconds, and times for an answer, or too much of it would pass unseen."""
+UNSEEN = 4
+"""Drawn requests by which policies are judged, of those that they are made on."""
+MOST = 10_000_000
 MAX_BYTES = 10_000_000
 
 
@@ -43,7 +49,7 @@ def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda s
     spec = change(read_policy_spec(path))
     table = path.parent / spec.latency
     kinds = read_kinds(spec, table)
-    arrival_s, notes = _arrivals(spec, path.parent)
+    arrival_s, unseen_s, notes = _arrivals(spec, path.parent)
     objective = spec.objective
     wanted = Wanted(
         arrival_s,
@@ -52,6 +58,7 @@ def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda s
         accuracy_min=objective.quality_min,
         late=objective.late,
         variable=spec.batching == "variable",
+        unseen_s=unseen_s,
     )
     return Asked(spec, kinds, wanted, _texts(spec, table), notes)
 
@@ -64,8 +71,9 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
     names = tuple(worker.kind for worker in spec.workers)
     if table.suffix == ".json":
         measured, accuracy = _by_engine(table, names)
+        drawn = _drawn(table)
     else:
-        measured, accuracy = _measured(table, names), {}
+        measured, accuracy, drawn = _measured(table, names), {}, {}
     kinds = []
     for worker in spec.workers:
         models = []
@@ -84,9 +92,11 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
                     f"stages: {stage.name!r}", "says no accuracy", "add `accuracy: <0-100>`, or measure it"
                 )
             latency_s = _filled(sizes, str(table), stage.name)
-            if spec.workload.documents is not None:
-                latency_s = _of_a_ranking(latency_s, spec.workload.documents, str(table), stage.name)
-            models.append(ModelProfile(stage.name, right, latency_s))
+            drawn_s = drawn.get(stage.name) or drawn.get(own_name(stage)) or ()
+            if (documents := spec.workload.documents) is not None:
+                latency_s = _of_a_ranking(latency_s, documents, str(table), stage.name)
+                drawn_s = drawn_s[documents : documents + 1]
+            models.append(_profile(table, stage.name, right, latency_s, drawn_s))
         takes_gib = tuple(stage.memory_gib or 0.0 for stage in spec.stages)
         kinds.append(
             Kind(
@@ -164,6 +174,31 @@ def _by_engine(
     return sizes, accuracy
 
 
+Times = tuple[tuple[float, ...], ...]
+
+
+def _drawn(file: Path) -> dict[str, Times]:
+    """Times of each batch size, where the file has them: one of an earlier version has not."""
+    models = json.loads(read_text(file, MAX_BYTES))["models"]
+    try:
+        return {
+            str(model["name"]): tuple(tuple(map(float, times_s)) for times_s in model["drawn_s"])
+            for model in models
+            if model.get("drawn_s")
+        }
+    except (ValueError, TypeError):
+        raise BadInput(str(file), "has drawn_s that are not lists of numbers", "measure anew") from None
+
+
+def _profile(
+    table: Path, stage: str, accuracy: float, latency_s: tuple[float, ...], drawn_s: Times
+) -> ModelProfile:
+    try:
+        return ModelProfile(stage, accuracy, latency_s, drawn_s)
+    except ValueError as error:
+        raise BadInput(str(table), str(error), "measure anew") from None
+
+
 def _filled(sizes: dict[int, float], where: str, stage: str) -> tuple[float, ...]:
     known = sorted(sizes)
     if known[0] != 1:
@@ -185,16 +220,32 @@ def _of_a_ranking(latency_s: tuple[float, ...], documents: int, where: str, stag
     return latency_s[documents : documents + 1]
 
 
-def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, tuple[str, ...]]:
+def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, Floats | None, tuple[str, ...]]:
+    """Requests that policies are made on, those that they are judged by (None: the same), and notes."""
     asked = spec.workload
+    lasts_s = max(LEAST_S, LEAST_SLOS * spec.objective.latency_max_s)
     if asked.trace is None:
         assert asked.rate_rps is not None
-        gaps = np.random.default_rng(spec.seed).gamma(asked.gap_shape, 1 / asked.gap_shape, asked.requests)
-        return np.cumsum(gaps) / asked.rate_rps, ()
+        count = min(max(asked.requests, round(lasts_s * asked.rate_rps)), MOST)
+        made, judged = (
+            np.cumsum(rng.gamma(asked.gap_shape, 1 / asked.gap_shape, size)) / asked.rate_rps
+            for rng, size in zip(
+                np.random.default_rng(spec.seed).spawn(2), (count, min(UNSEEN * count, MOST)), strict=True
+            )
+        )
+        return made, judged, ()
     trace, notes = read_trace_for(folder / asked.trace, asked.format, asked.rate_rps, spec.seed)
     arrival_s = np.asarray(trace.arrival_s, np.float64)
     if len(arrival_s) < FEWEST or arrival_s[-1] <= arrival_s[0]:
         raise BadInput(
             str(asked.trace), f"has {len(arrival_s)} requests", f"take a trace of at least {FEWEST}"
         )
-    return arrival_s, notes
+    arrival_s -= arrival_s[0]
+    again = min(math.ceil(lasts_s / arrival_s[-1]), max(MOST // len(arrival_s), 1))
+    if again == 1:
+        return arrival_s, None, notes
+    # What waits at the end of a trace has all the time there is: a short one would hide that too much comes.
+    period_s = float(arrival_s[-1]) * len(arrival_s) / (len(arrival_s) - 1)
+    repeated = (np.arange(again)[:, None] * period_s + arrival_s).ravel()
+    told = f"{asked.trace} lasts {arrival_s[-1]:.3g} s; it was played {again:,} times, one after the other"
+    return repeated, None, (*notes, told)

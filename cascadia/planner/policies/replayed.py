@@ -23,7 +23,10 @@ def replay_policies(plan: Plan, arrival_s: Floats) -> tuple[Predicted, Outcome]:
             continue
         if stage.accuracy is None or not stage.batch_s:
             raise BadInput(f"plan: stages[{at}]", "says neither accuracy nor batch_s", "plan again")
-        profiles.append(ModelProfile(stage.name, stage.accuracy, stage.batch_s))
+        try:
+            profiles.append(ModelProfile(stage.name, stage.accuracy, stage.batch_s, stage.batch_drawn_s))
+        except ValueError as error:
+            raise BadInput(f"plan: stages[{at}]", str(error), "plan again") from None
     models = tuple(profiles)
     run = run_of(policies, models, np.asarray(arrival_s, np.float64))
     return predict_one_pass(policies, models, run, arrival_s), outcome(policies, models, run)

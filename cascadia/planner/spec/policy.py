@@ -81,7 +81,11 @@ class OnePassWorkload(Section):
         "the query. Needed there.",
     )
     requests: int = Field(
-        100_000, ge=1000, le=10_000_000, description="Without a trace: how many arrivals are drawn."
+        100_000,
+        ge=1000,
+        le=10_000_000,
+        description="Without a trace: how many arrivals are drawn, at least those of 10 s and of 40 times "
+        "`latency_max_s`; policies are made on them, and judged by four times as many others.",
     )
 
     @model_validator(mode="after")

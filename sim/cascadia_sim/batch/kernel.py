@@ -24,15 +24,15 @@ DROPPED = -1
 
 
 class Work(NamedTuple):
-    """`stretch` (n, or empty): factor on the latency of a batch whose earliest request is this one."""
+    """`draw` (n): which of the times that a batch may take it does, where its earliest request is this one."""
 
     arrival_ps: Ints
     slo_ps: int
-    stretch: Floats
+    draw: Ints
 
 
 class Workers(NamedTuple):
-    """`kind` (w) of each; `latency_ps` (kind, model, batch - 1); `fastest_ps` (kind): of a single request."""
+    """`kind` (w) of each; `latency_ps` (kind, model, batch - 1, draw); `fastest_ps` (kind): of a single request."""
 
     kind: Ints
     latency_ps: Ints
@@ -174,7 +174,7 @@ def run(work: Work, workers: Workers, rules: Rules, state: State, served: Served
             if rules.load == IN_FLIGHT:
                 load = came - left
             else:
-                while arrival_ps[old] <= now - rules.window_ps:
+                while old < came and arrival_ps[old] <= now - rules.window_ps:
                     old += 1
                 load = came - old
             level, end = rules.first[kind], rules.first[kind + 1] - 1
@@ -199,9 +199,7 @@ def run(work: Work, workers: Workers, rules: Rules, state: State, served: Served
                 events = _push(state, events, wake, w, state.stamp[q])
                 break
             model = rules.model[at]
-            lasts = workers.latency_ps[kind, model, size - 1]
-            if work.stretch.size > 0:
-                lasts = int(lasts * work.stretch[head])
+            lasts = workers.latency_ps[kind, model, size - 1, work.draw[head]]
             for i in range(size):
                 request = head + i * queues
                 served.finish_ps[request] = now + lasts

@@ -11,7 +11,11 @@ from cascadia_sim.batch.kernel import Floats
 from cascadia_sim.iteration.timing import PS_PER_S, Ints
 
 MOST_EVENTS = 4
-"""Entries of the heap for each worker: its completion, and wake-ups that no longer count."""
+"""Entries of the heap for each worker: its completion, and wake-ups that no longer count. Where a table waits, each
+arrival and each completion may leave one more."""
+
+TIMES = 1
+"""Which stream of a seed."""
 
 
 class Step(NamedTuple):
@@ -31,11 +35,16 @@ class Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class WorkerKind:
-    """`count` equal workers: `latency_s[m][b - 1]` of model m with a batch of b, and their tables by rising load."""
+    """`count` equal workers: `latency_s[m][b - 1]` of model m with a batch of b, and their tables by rising load.
+
+    `drawn_s[m][b - 1]` are times of that batch, each as likely as the others and as many for all; empty: it always
+    takes `latency_s`.
+    """
 
     count: int
     latency_s: tuple[tuple[float, ...], ...]
     levels: tuple[Level, ...]
+    drawn_s: tuple[tuple[tuple[float, ...], ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +73,14 @@ class BatchRun:
     beyond: int
 
 
-def simulate_batches(fleet: BatchFleet, arrival_s: Floats, stretch: Floats | None = None) -> BatchRun:
-    """Plays `arrival_s` (n, not decreasing). `stretch` (n): factor on a batch's latency, by its earliest request."""
+def simulate_batches(fleet: BatchFleet, arrival_s: Floats, seed: int = 0) -> BatchRun:
+    """Plays `arrival_s` (n, not decreasing). `seed`: of the times that batches take, where they vary."""
     arrival_ps = np.round(np.asarray(arrival_s, np.float64) * PS_PER_S).astype(np.int64)
     n, machines = arrival_ps.size, sum(kind.count for kind in fleet.kinds)
-    work = kernel.Work(arrival_ps, _ps(fleet.slo_s), np.empty(0) if stretch is None else stretch)
+    workers = _workers(fleet)
+    work = kernel.Work(arrival_ps, _ps(fleet.slo_s), which_times(workers.latency_ps.shape[3], n, seed))
     served = kernel.Served(np.zeros(n, np.int64), np.full(n, -1, np.int64), np.zeros(n, np.int64))
-    events = MOST_EVENTS * machines + n * _waits(fleet.kinds)
+    events = MOST_EVENTS * machines + 2 * n * _waits(fleet.kinds)
     state = kernel.State(
         head=np.arange(1 if fleet.queue == "central" else machines),
         free=np.zeros(machines, np.int64),
@@ -81,11 +91,19 @@ def simulate_batches(fleet: BatchFleet, arrival_s: Floats, stretch: Floats | Non
         size=np.zeros(machines, np.int64),
         busy_ps=np.zeros(machines, np.int64),
     )
-    beyond = kernel.run(work, _workers(fleet), _rules(fleet), state, served) if n else 0
+    beyond = kernel.run(work, workers, _rules(fleet), state, served) if n else 0
     done = served.finish_ps >= 0
     latency_s = np.where(done, (served.finish_ps - arrival_ps) / PS_PER_S, np.inf)
     lasts_ps = max(int(served.finish_ps.max(initial=1)), 1)
     return BatchRun(latency_s, served.model, served.batch, state.busy_ps / lasts_ps, int(beyond))
+
+
+def which_times(draws: int, n: int, seed: int = 0) -> Ints:
+    """Of so many times that batches may take, the one of a batch whose earliest request is the first, second, ..."""
+    if draws == 1:
+        return np.zeros(n, np.int64)
+    # A stream of its own: arrivals are often drawn by the same seed, and long times must not follow long gaps.
+    return np.random.default_rng((seed, TIMES)).integers(draws, size=n)
 
 
 def _ps(seconds: float) -> int:
@@ -93,17 +111,19 @@ def _ps(seconds: float) -> int:
 
 
 def _waits(kinds: Sequence[WorkerKind]) -> bool:
-    """Tells whether some table waits: then each arrival may leave a wake-up behind."""
+    """Tells whether some table waits: then wake-ups may be left behind."""
     return any(s.batch == 0 for kind in kinds for level in kind.levels for row in level.rows for s in row)
 
 
 def _workers(fleet: BatchFleet) -> kernel.Workers:
     models = max(len(kind.latency_s) for kind in fleet.kinds)
     sizes = max(len(row) for kind in fleet.kinds for row in kind.latency_s)
-    latency_ps = np.zeros((len(fleet.kinds), models, sizes), np.int64)
+    draws = max((len(kind.drawn_s[0][0]) for kind in fleet.kinds if kind.drawn_s), default=1)
+    latency_ps = np.zeros((len(fleet.kinds), models, sizes, draws), np.int64)
     for c, kind in enumerate(fleet.kinds):
         for m, row in enumerate(kind.latency_s):
-            latency_ps[c, m, : len(row)] = [_ps(seconds) for seconds in row]
+            takes_s = np.array(kind.drawn_s[m] if kind.drawn_s else row).reshape(len(row), -1)
+            latency_ps[c, m, : len(row)] = np.rint(takes_s * PS_PER_S)
     kind_of = np.repeat(np.arange(len(fleet.kinds)), [kind.count for kind in fleet.kinds])
     fastest_ps = np.array([_ps(min(row[0] for row in kind.latency_s)) for kind in fleet.kinds], np.int64)
     return kernel.Workers(kind_of, latency_ps, fastest_ps)

@@ -7,6 +7,8 @@ import pytest
 
 from cascadia.domain.errors import BadInput
 from cascadia.onepass.graph import Head, one_pass_graph
+from cascadia.onepass.measuring import measured
+from cascadia.onepass.questions import Question
 from cascadia.onepass.runner import BadText, Runner
 from tests.unit.onepass.little_model import CONFIG, SIZE, little_model, weights
 
@@ -19,6 +21,19 @@ def test_a_text_in_a_batch_has_the_probabilities_that_it_has_alone(tmp_path: Pat
     assert np.allclose(together.values, alone, atol=1e-6)
     assert np.allclose(together.values.sum(axis=1), 1.0)
     assert together.tokens.tolist() == [5, 3, 7]
+
+
+def test_each_size_is_measured_by_times_as_likely_as_another(tmp_path: Path) -> None:
+    """A clock by which passes take 1, 2, ... seconds in turn."""
+    ticks = iter(np.cumsum([step for n in range(1, 1000) for step in (0.0, float(n))]).tolist())
+    asked = [Question(f"w{n % 5 + 1}", "a", test=True) for n in range(40)]
+    runner, rng = Runner.read(little_model(tmp_path)), np.random.default_rng(0)
+    found = measured(runner, asked, passes=20, rng=rng, clock=lambda: next(ticks))
+    # Of ten sizes in turn the first takes 1, 11, 21, ... seconds.
+    assert found.drawn_s[0] == pytest.approx([1 + 10 * turn for turn in range(20)], abs=5)
+    assert len(found.drawn_s) == len(found.p95_s)
+    assert np.mean(found.drawn_s, axis=1) == pytest.approx(found.mean_s, rel=0.02)
+    assert all(list(times_s) == sorted(times_s) for times_s in found.drawn_s)
 
 
 def test_token_ids_are_read_as_their_text_is(tmp_path: Path) -> None:

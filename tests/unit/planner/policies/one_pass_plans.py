@@ -33,7 +33,9 @@ def family(names: Sequence[str] = ("m-1", "m-2", "m-4")) -> str:
     models = []
     for name, accuracy, alone_s in zip(names, (70.0, 76.0, 82.0), (0.002, 0.004, 0.010), strict=True):
         batch_s = [alone_s * (0.4 + 0.6 * size) for size in range(1, 17)]
-        models.append({"name": name, "accuracy": accuracy, "texts": 2000, "p95_s": batch_s})
+        drawn_s = [[at_most_s * (0.7 + 0.03 * at) for at in range(11)] for at_most_s in batch_s]
+        told = {"name": name, "accuracy": accuracy, "texts": 2000}
+        models.append(told | {"p95_s": batch_s, "drawn_s": drawn_s})
     return json.dumps({"models": models})
 
 

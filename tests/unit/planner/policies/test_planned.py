@@ -1,5 +1,6 @@
 """A plan of one-pass models is a plan like any other: written, read back, and replayed as it was predicted."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.policies.planned import plan_one_pass
+from cascadia.planner.policies.played import play
 from cascadia.planner.policies.read import read_asked
 from cascadia.planner.policies.replayed import replay_policies
 from tests.unit.planner.policies.one_pass_plans import NAMES, RANKED, SPEC, planned, written
@@ -29,6 +31,17 @@ def test_what_is_written_is_read_back_and_replayed_as_it_was_predicted(folder: P
     assert outcome.late <= 0.011
     assert predicted.e2e.p50_s == pytest.approx(plan.predicted.e2e.p50_s, rel=0.1)
     assert sum(stage.accepted for stage in predicted.stages) == pytest.approx(1.0)
+
+
+def test_the_figures_of_a_plan_are_those_of_its_replay_on_the_same_requests(folder: Path) -> None:
+    """Of the drawn times, as they were measured, not of the 95th percentile that policies count with."""
+    found, wanted = planned(), read_asked(written(folder)).wanted
+    predicted, outcome = replay_policies(found.plan, wanted.judged_s)
+    every = play(found.chosen.policies, found.chosen.group.models, wanted.judged_s)
+    assert outcome == every
+    assert predicted.e2e.p95_s == pytest.approx(found.plan.predicted.e2e.p95_s, rel=0.02)
+    certain = tuple(replace(model, drawn_s=()) for model in found.chosen.group.models)
+    assert every.p50_s < 0.95 * play(found.chosen.policies, certain, wanted.judged_s).p50_s
 
 
 def test_workers_that_models_share_are_counted_once(folder: Path) -> None:

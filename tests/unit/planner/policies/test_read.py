@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.planner.policies.choose import choose
 from cascadia.planner.policies.read import read_asked
 
 SPEC = """\
@@ -47,6 +48,33 @@ def test_a_trace_gives_the_arrivals(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}\n")
     asked = read_asked(written(tmp_path, SPEC.replace("rate_rps: 50, requests: 1000", "trace: trace.csv")))
     assert asked.wanted.rate_rps == pytest.approx(10)
+
+
+OVERLOAD = SPEC.replace("rate_rps: 50", "rate_rps: 900").replace("latency_max_s: 0.1", "latency_max_s: 1.0")
+"""Half as much again as four workers carry; a thousand requests would all be done within a second of the last."""
+
+
+@pytest.mark.parametrize("source", ["drawn", "trace"])
+def test_too_much_is_seen_however_few_requests_are_named(tmp_path: Path, source: str) -> None:
+    spec = OVERLOAD.replace("quality_min: 75", "quality_min: 70")
+    if source == "trace":
+        rows = "\n".join(f"{i / 900},5,1" for i in range(1000))
+        (tmp_path / "trace.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}\n")
+        spec = spec.replace("rate_rps: 900, requests: 1000", "trace: trace.csv")
+    asked = read_asked(written(tmp_path, spec))
+    wanted = asked.wanted
+    assert wanted.rate_rps == pytest.approx(900, rel=0.02)
+    assert wanted.judged_s[-1] - wanted.judged_s[0] >= 39
+    assert any("was played 37 times" in note for note in asked.notes) == (source == "trace")
+    with pytest.raises(Infeasible, match="late_max"):
+        choose(asked.group, asked.kinds, wanted)
+
+
+def test_policies_are_judged_by_requests_on_which_they_were_not_made(tmp_path: Path) -> None:
+    wanted = read_asked(written(tmp_path)).wanted
+    assert wanted.unseen_s is not None
+    assert len(wanted.unseen_s) == 4 * len(wanted.arrival_s)
+    assert not np.allclose(wanted.unseen_s[: len(wanted.arrival_s)], wanted.arrival_s)
 
 
 def test_kinds_of_workers_have_profiles_of_their_own(tmp_path: Path) -> None:

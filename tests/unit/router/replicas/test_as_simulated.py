@@ -1,6 +1,7 @@
 """The router decides as the simulator does: the same arrivals, model by model and batch by batch."""
 
 import heapq
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -13,10 +14,15 @@ from cascadia.planner.policies.tables import by_slack, gathered, group
 from cascadia.policy.problem import ModelProfile
 from cascadia.router.replicas.batch_queue import Member
 from cascadia.router.replicas.batcher import Lane
+from cascadia_sim.batch.simulate import which_times
 
 MODELS = (
     ModelProfile("quick", 70.0, tuple(0.002 + 0.001 * size for size in range(1, 9))),
     ModelProfile("good", 80.0, tuple(0.006 + 0.004 * size for size in range(1, 9))),
+)
+VARIED = tuple(
+    replace(model, drawn_s=tuple(tuple(f * s for f in (0.6, 0.8, 0.9, 1.0, 1.3)) for s in model.latency_s))
+    for model in MODELS
 )
 SLO_S, WORKERS = 0.05, 3
 
@@ -32,10 +38,11 @@ def policies(queue: Any, index: Any) -> Policies:
     return made.policies(levels, "test", queue=queue, index=index)
 
 
-def routed(told: Policies, arrival_s: np.ndarray) -> list[tuple[str, int]]:
+def routed(told: Policies, arrival_s: np.ndarray, models: tuple[ModelProfile, ...]) -> list[tuple[str, int]]:
     """Model and batch of each request by the router's own lane, its workers played by their profiles."""
     lane, took = Lane(told, WORKERS), [("", 0)] * len(arrival_s)
-    batch_s = {model.name: model.latency_s for model in MODELS}
+    times_s = {model.name: model.drawn_s or [(lasts_s,) for lasts_s in model.latency_s] for model in models}
+    which = which_times(len(models[0].drawn_s[0]) if models[0].drawn_s else 1, len(arrival_s))
     free, timer = list(range(WORKERS)), 0
     # Completions before wake-ups, arrivals before both: as they stand in the simulator.
     events: list[tuple[float, int, int, int]] = [(float(at), 0, n, 0) for n, at in enumerate(arrival_s)]
@@ -57,7 +64,7 @@ def routed(told: Policies, arrival_s: np.ndarray) -> list[tuple[str, int]]:
                 took[member.slot] = decision.model, len(members)
             free.remove(worker)
             lane.in_flight += len(members)
-            lasts_s = batch_s[decision.model][len(members) - 1]
+            lasts_s = times_s[decision.model][len(members) - 1][which[members[0].slot]]
             heapq.heappush(events, (now_s + lasts_s, 1, worker, len(members)))
 
     while events:
@@ -74,14 +81,17 @@ def routed(told: Policies, arrival_s: np.ndarray) -> list[tuple[str, int]]:
     return took
 
 
+@pytest.mark.parametrize("models", [MODELS, VARIED], ids=["certain", "varied"])
 @pytest.mark.parametrize(("queue", "index"), list(product(("worker", "central"), ("rate", "in_flight"))))
-def test_each_request_gets_the_model_and_the_batch_that_were_simulated(queue: str, index: str) -> None:
+def test_each_request_gets_the_model_and_the_batch_that_were_simulated(
+    queue: str, index: str, models: tuple[ModelProfile, ...]
+) -> None:
     told = policies(queue, index)
     rng = np.random.default_rng(3)
     arrival_s = np.cumsum(rng.gamma(0.4, 1 / (0.4 * 500.0), 3000))
-    run = run_of(told, MODELS, arrival_s)
+    run = run_of(told, models, arrival_s)
     simulated = [(told.models[m], int(size)) for m, size in zip(run.model, run.batch, strict=True)]
-    real = routed(told, arrival_s)
+    real = routed(told, arrival_s, models)
     differ = [n for n, (one, other) in enumerate(zip(real, simulated, strict=True)) if one != other]
     assert len(set(simulated)) > 8
     assert not differ, (differ[:5], [(real[n], simulated[n]) for n in differ[:5]])

@@ -6,6 +6,7 @@ from math import factorial
 import numpy as np
 import pytest
 
+from cascadia_sim.batch import kernel
 from cascadia_sim.batch.simulate import BatchFleet, BatchRun, Level, Step, WorkerKind, simulate_batches
 
 pytestmark = pytest.mark.slow
@@ -33,8 +34,10 @@ def test_one_worker_with_batches_of_one_is_an_m_d_1_queue(queue: str, load: floa
 
 def test_a_central_queue_with_exponential_service_is_an_m_m_c_queue() -> None:
     servers, load, n = 5, 4.0, 400_000
-    stretch = np.random.default_rng(1).exponential(1.0, n)
-    run = simulate_batches(fleet(servers, "central"), arrivals(load, n), stretch)
+    shares = (np.arange(2000) + 0.5) / 2000
+    drawn_s = ((tuple((-np.log(1 - shares)).tolist()),),)
+    kinds = (replace(fleet(servers, "central").kinds[0], drawn_s=drawn_s),)
+    run = simulate_batches(replace(fleet(servers, "central"), kinds=kinds), arrivals(load, n))
     empty = sum(load**k / factorial(k) for k in range(servers))
     waiting = load**servers / factorial(servers) * servers / (servers - load)
     erlang_c = waiting / (empty + waiting)
@@ -127,6 +130,18 @@ def test_each_request_is_served_as_written_out(
     assert np.array_equal(got.batch, told.batch)
     assert got.latency_s == pytest.approx(told.latency_s, abs=1e-9)
     assert np.isinf(got.latency_s).any() == drops
+
+
+@pytest.mark.parametrize("queue", ["worker", "central"])
+@pytest.mark.parametrize("first", [ROWS, GATHERS, HURRIED], ids=["at once", "gathering", "hurried"])
+def test_no_list_is_read_beyond_its_end(
+    queue: str, first: tuple[tuple[Step, ...], ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel as Python, which checks: all comes at once, and waits for longer than the load is counted over."""
+    f = fleet(1, queue, (Level(60.0, first), Level(1e6, HURRIED)), slo_s=0.15, latency_s=BATCHES)
+    told = simulate_batches(f, arrivals(2000.0, 120))
+    monkeypatch.setattr(kernel, "run", kernel.run.py_func)  # type: ignore[attr-defined]
+    assert np.array_equal(simulate_batches(f, arrivals(2000.0, 120)).latency_s, told.latency_s)
 
 
 def test_a_load_beyond_the_last_level_is_counted() -> None:
