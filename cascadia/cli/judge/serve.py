@@ -8,7 +8,7 @@ import click
 
 from cascadia.cli.exits.common import promise_of, shadow_option, with_promise
 from cascadia.cli.judge.common import encoder_folder_of, encoder_option, read_judge
-from cascadia.cli.judge.probe_engine import probe_engine, with_probe_engine
+from cascadia.cli.judge.probe_engine import with_probe_engine
 from cascadia.cli.judge.serve_probe import serve_probe
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("judge_file", metavar="JUDGE", type=click.Path(path_type=Path))
+@click.argument("engine_command", metavar="[-- ENGINE...]", nargs=-1)
 @with_service(port=8200, queue=1024, queued="answers", batch=16, batched="answers judged together")
 @encoder_option
 @with_probe_engine("whose answers a probe scores")
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @with_output
 def serve(
     judge_file: Path,
+    engine_command: tuple[str, ...],
     host: str,
     port: int,
     threads: int,
@@ -57,7 +59,8 @@ def serve(
     {items: [...]}. The router asks it where its judge is of kind embedding.
 
     Of a probe, POST /v1/chat/completions and /v1/completions are answered by the engine, with a score under
-    `cascadia_probe`: a router with a judge of kind probe names this address as the stage's replica.
+    `cascadia_probe`: a router with a judge of kind probe names this address as the stage's replica. ENGINE, the command
+    of a llama.cpp server without host and port, is started, and ended with it.
     """
     bound_threads(threads)
     from cascadia.clients.processes.http_server import BACKLOG, run
@@ -72,10 +75,18 @@ def serve(
             raise BadInput("--exits", "is not of a probe", "leave it out")
         if api_key_env is not None:
             raise BadInput("--api-key-env", "is not of a probe", "give the engine a key: it is passed on")
-        engine = probe_engine(engine_url, slot_folder)
-        serve_probe(judge_file, engine, host, port, most_waiting=most_waiting, output=output)
+        serve_probe(
+            judge_file,
+            engine_command,
+            engine_url,
+            slot_folder,
+            host,
+            port,
+            most_waiting=most_waiting,
+            output=output,
+        )
         return
-    if engine_url is not None or slot_folder is not None:
+    if engine_url is not None or slot_folder is not None or engine_command:
         raise BadInput("--engine", "is of a probe, and this is an embedding judge", "leave it out")
     api_key = key_of(api_key_env)
     judge = read_judge(judge_file, encoder_folder, threads, output)

@@ -3,24 +3,54 @@
 import asyncio
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cascadia.cli.judge.probe_engine import ProbeEngine, client_of
+from cascadia.cli.judge.probe_engine import ProbeEngine, client_of, probe_engine
+from cascadia.cli.judge.started_engine import started
 from cascadia.cli.shared.output import Output, write
 from cascadia.cli.shared.service import listening_at
+from cascadia.domain.errors import BadInput
+
+if TYPE_CHECKING:
+    from cascadia_judge.probe.probe import Probe
 
 
 def serve_probe(
-    file: Path, engine: ProbeEngine, host: str, port: int, *, most_waiting: int, output: Output
+    file: Path,
+    command: Sequence[str],
+    engine_url: str | None,
+    slot_folder: Path | None,
+    host: str,
+    port: int,
+    *,
+    most_waiting: int,
+    output: Output,
+) -> None:
+    """In front of the engine that `command` starts, or of the one that runs at `engine_url`."""
+    from cascadia_judge.probe.file import read_probe
+
+    if command and (engine_url is not None or slot_folder is not None):
+        raise BadInput("ENGINE", "is a command, and --engine is of one that runs", "leave either out")
+    beside = None if command else probe_engine(engine_url, slot_folder)
+    probe = read_probe(file)
+    if beside is not None:
+        _serve(probe, beside, host, port, most_waiting=most_waiting, output=output)
+        return
+    with started(command) as engine:
+        _serve(probe, engine, host, port, most_waiting=most_waiting, output=output)
+
+
+def _serve(
+    probe: "Probe", engine: ProbeEngine, host: str, port: int, *, most_waiting: int, output: Output
 ) -> None:
     from cascadia.clients.engines.llama_slots import LlamaSlots
     from cascadia.clients.processes.http_server import BACKLOG, run
     from cascadia.probe_service.app import Front, application
     from cascadia.probe_service.scoring import Scoring
     from cascadia.probe_service.slots import Slots
-    from cascadia_judge.probe.file import read_probe
 
-    probe = read_probe(file)
     count = asyncio.run(_slots(engine))
     client = client_of(engine)
     scoring = Scoring(probe, LlamaSlots(client, engine.slot_folder), time.monotonic)

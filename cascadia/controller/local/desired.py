@@ -12,7 +12,13 @@ import orjson
 
 from cascadia.clients.processes import llama_server
 from cascadia.controller.local.engines_file import Engine, Local
-from cascadia.controller.local.judge import embedding_judge, model_of_judge, stage_of_judge
+from cascadia.controller.local.judge import (
+    behind_probe,
+    embedding_judge,
+    model_of_judge,
+    probed_stage,
+    stage_of_judge,
+)
 from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local.one_pass import one_pass_launches, one_pass_router
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
@@ -27,7 +33,6 @@ from cascadia.render.engine_groups import EngineGroup, engine_groups
 from cascadia.render.engines import STARTUP_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.models import weights
-from cascadia.render.notes import probes_refused
 from cascadia.render.one_pass import in_one_pass
 from cascadia.render.processes import LOOPBACK
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
@@ -66,10 +71,13 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     launches: dict[Kind, Launch] = {}
     counts: Counter[Kind] = Counter()
     rendered = _rendered(plan, local)
+    probed = probed_stage(plan, local, local.router)
     for name, unit in units(plan):
         for group in unit.replicas:
             if group.count and group.gpus:
                 launch = _launch(plan, name, unit, group, local.stages.get(name), rendered)
+                if name == probed:
+                    launch = _probed(plan, launch)
                 launches[launch.kind] = launch
                 counts[launch.kind] += group.count
     router = _router(plan, local)
@@ -167,6 +175,11 @@ def _launch(
     )
 
 
+def _probed(plan: Plan, launch: Launch) -> Launch:
+    argv = behind_probe(plan.judge.model or "", launch.argv)
+    return replace(launch, argv=argv, kind=replace(launch.kind, spec=spec_of(argv, launch.env)))
+
+
 def _program(launch: EngineLaunch, cores: bool) -> tuple[str, ...]:
     """Program that starts an engine. On cores llama.cpp comes with Cascadia's own interpreter, where that has
     it.
@@ -244,15 +257,10 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
             "tells of the question alone, and nothing says where its heads are served",
             "write router: {foresight: {replicas: [{url: ...}]}} into --engines local.yaml",
         )
-    # Commands of one's own may start a probe in front of each engine.
-    by_hand = "judge" in router and all(s.name in local.stages for s in plan.stages[:-1] if s.deployed)
-    kinds = plan.judge.kind, router.get("judge", {}).get("kind")
-    if plan.judges and "probe" in kinds and not by_hand:
-        raise probes_refused("`cascadia up` starts no probes")
     if plan.judges and "judge" not in router:
         if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}
-        elif plan.judge.kind in ("certainty", "embedding"):
+        elif plan.judge.kind in ("certainty", "embedding", "probe"):
             router["judge"] = {"kind": plan.judge.kind}
         else:
             raise BadInput(

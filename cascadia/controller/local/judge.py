@@ -1,8 +1,11 @@
-"""A plan's judge on this machine: what it is called, and how the one that needs no GPU is started."""
+"""A plan's judge on this machine: what it is called, and how one that needs no GPU is started."""
 
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-from cascadia.controller.local.engines_file import Engine
+from cascadia.controller.local.engines_file import Engine, Local
 from cascadia.controller.local.launch import PORT, Launch, spec_of
 from cascadia.controller.move.state import JUDGE, Kind, judge_stage
 from cascadia.domain.errors import BadInput
@@ -53,3 +56,46 @@ def embedding_judge(plan: Plan, engine: Engine | None) -> Launch:
     spec = spec_of(argv, env)
     kind = Kind(stage_of_judge(plan, engine), JUDGE, 0, spec)
     return Launch(kind, argv, env, False, *times, capacity_rps=max(asked_rps, 1e-6))
+
+
+def probed_stage(plan: Plan, local: Local, router: Mapping[str, Any]) -> str | None:
+    """The stage whose engines are started behind the plan's probe; None where there is none, or the commands in `local`
+    start one themselves. Raises `BadInput` where verdicts would fail, one by one.
+    """
+    told = router.get("judge", {}).get("kind")
+    if not plan.judges or "probe" not in (plan.judge.kind, told):
+        return None
+    gated = [stage.name for stage in plan.stages if stage.deployed][:-1]
+    ours = [name for name in gated if name not in local.stages]
+    if not ours and told == "probe":
+        return None
+    if not ours:
+        raise BadInput(
+            "plan: judge",
+            f"is of kind probe, and nothing says that the command of {gated[0]} starts one",
+            "write router: {judge: {kind: probe}} into --engines local.yaml",
+        )
+    if plan.judge.kind != "probe" or plan.judge.model is None or told not in (None, "probe"):
+        raise BadInput(
+            "plan: judge",
+            f"nothing says what probe reads the states of {ours[0]}",
+            "write judge: {kind: probe, model: FILE} of `cascadia judge train --probe` into the spec",
+        )
+    if len(ours) > 1:
+        raise BadInput(
+            "plan: judge",
+            f"a probe reads the states of one model, and {' and '.join(ours)} are gated",
+            "name commands that start a probe for the others in --engines local.yaml",
+        )
+    if not Path(plan.judge.model).is_file():
+        raise BadInput(
+            f"plan: judge: {plan.judge.model}", "no such file", "train it with `cascadia judge train --probe`"
+        )
+    return ours[0]
+
+
+def behind_probe(file: str, engine: Sequence[str]) -> tuple[str, ...]:
+    """Command of a probe that starts `engine`, and answers at the port that would have been its own."""
+    pairs = list(zip(("", *engine), engine, strict=False))
+    kept = [each for before, each in pairs if not {before, each} & {"--host", "--port"}]
+    return (*COMMAND, "judge", "serve", file, "--port", PORT, "--quiet", "--", *kept)

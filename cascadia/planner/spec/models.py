@@ -395,8 +395,8 @@ class JudgeSpec(EngineOptions):
     model: Text | None = Field(
         None,
         description=(
-            "The judge's model; needed where self-hosted. Of an `embedding` judge the file that `cascadia judge train` "
-            "wrote, which `cascadia up` serves."
+            "The judge's model; needed where self-hosted. Of an `embedding` judge or a `probe` the file that `cascadia "
+            "judge train` wrote, which `cascadia up` serves."
         ),
     )
     placement: Literal["self-hosted", "external"] | None = Field(

@@ -165,6 +165,7 @@ _PROBE = ("train", "few.jsonl", "--out", "j.json", "--probe")
         ((*_PROBE, "--decoys", "1"), "--decoys: is not of --probe"),
         (("train", "few.jsonl", "--out", "j.json", "--engine", "http://127.0.0.1:9"), "is of --probe only"),
         (("serve", "probe.json"), "--engine: is missing"),
+        (("serve", "probe.json", "--engine", "http://h:1", "--", "x"), "ENGINE: is a command, and --engine"),
         (
             ("serve", "probe.json", "--api-key-env", "HOME", "--engine", "http://127.0.0.1:9"),
             "give the engine a key: it is passed on",

@@ -9,7 +9,8 @@ from cascadia.controller.local.desired import local_plan
 from cascadia.controller.local.launch import launch_of
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
-from cascadia.domain.plan import LatencyLine
+from cascadia.domain.plan import LatencyLine, Plan
+from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
 from tests.unit.controller.machine import local, two_stages
 
 
@@ -65,13 +66,48 @@ def test_a_probe_that_nobody_would_start_is_refused_and_ones_own_commands_may_st
 ) -> None:
     """Engines without a probe in front of them would fail every verdict, one by one."""
     plan = two_stages(1, 1)
-    probing = replace(plan, judge=replace(plan.judge, kind="probe"))
+    probing = replace(plan, judge=replace(plan.judge, kind="probe", model=str(tmp_path / "probe.json")))
     told = local(tmp_path)
-    with pytest.raises(BadInput, match=r"plan: judge: is of kind probe, and `cascadia up` starts no probes"):
+    with pytest.raises(BadInput, match="nothing says that the command of small starts one; write router: "):
         local_plan(probing, told)
     given = told.model_copy(update={"router": {**told.router, "judge": {"kind": "probe"}}})
     assert local_plan(probing, given).router["judge"] == {"kind": "probe"}
     planned = given.model_copy(update={"stages": {"large": told.stages["large"]}})
-    for each in (probing, plan):
-        with pytest.raises(BadInput, match="starts no probes"):
-            local_plan(each, planned)
+    with pytest.raises(BadInput, match=r"probe\.json: no such file; train it with"):
+        local_plan(probing, planned)
+    with pytest.raises(BadInput, match="nothing says what probe reads the states of small; write judge: "):
+        local_plan(plan, planned)
+    three = on_llama(probing, "middle")
+    with pytest.raises(BadInput, match="the states of one model, and small and middle are gated"):
+        local_plan(three, planned)
+
+
+def on_llama(plan: Plan, *more: str) -> Plan:
+    """All stages on llama.cpp, and `more` of them before the last."""
+    config = EngineConfig(engine=LLAMA_CPP, max_model_len=1024)
+    small, large = (
+        replace(stage, engine=LLAMA_CPP, weights="/m/a.gguf", config=config, max_model_len=1024)
+        for stage in plan.stages
+    )
+    between = [replace(small, name=name) for name in more]
+    return replace(plan, stages=(small, *between, large), thresholds=(50.0,) * (1 + len(more)))
+
+
+def test_engines_of_the_gated_stage_are_started_behind_the_plans_probe(tmp_path: Path) -> None:
+    (tmp_path / "probe.json").write_text("{}")
+    probe = str(tmp_path / "probe.json")
+    plan = on_llama(two_stages(1, 1))
+    bare = local_plan(replace(plan, judge=replace(plan.judge, kind="certainty")))
+    found = local_plan(replace(plan, judge=replace(plan.judge, kind="probe", model=probe)))
+    assert found.router["judge"] == {"kind": "probe"}
+    small, probed = ({k.stage: la for k, la in each.launches.items()}["small"] for each in (bare, found))
+    ours, engine = probed.argv[: probed.argv.index("--")], probed.argv[probed.argv.index("--") + 1 :]
+    assert ours[-6:] == ("judge", "serve", probe, "--port", "{port}", "--quiet")
+    flags = list(small.argv)
+    for name in ("--host", "--port"):
+        at = flags.index(name)
+        del flags[at : at + 2]
+    assert list(engine) == flags
+    last = [{k.stage: la for k, la in each.launches.items()}["large"] for each in (bare, found)]
+    assert last[0] == last[1]
+    assert probed.kind != small.kind
