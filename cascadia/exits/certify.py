@@ -51,22 +51,27 @@ class Certificate:
     certified: int = -1
     """The boldest setting that may be in force; -1: none."""
     differed: Floats = field(init=False)
+    excused: Floats = field(init=False)
+    """(settings): copies on which a setting did not differ, which count for nothing."""
     passed: Bools = field(init=False)
 
     def __post_init__(self) -> None:
-        self.differed = np.zeros(self.settings)
+        self.differed, self.excused = np.zeros(self.settings), np.zeros(self.settings)
         self.passed = np.zeros(self.settings, dtype=np.bool_)
 
-    def feed(self, wrong: Bools) -> int:
+    def feed(self, wrong: Bools, *, copy: bool = False) -> int:
         """Takes in one input, `wrong` (settings), and returns the boldest certified setting."""
         self.inputs += 1
         self.differed += wrong
-        self.passed |= evidence(self.differed, self.inputs, self.promise.risk) >= -np.log(self.promise.delta)
+        if copy:
+            self.excused += ~wrong
+        wealth = evidence(self.differed, self.inputs - self.excused, self.promise.risk)
+        self.passed |= wealth >= -np.log(self.promise.delta)
         return self._first_passed()
 
-    def resume(self, inputs: int, differed: Floats, passed: Bools) -> None:
+    def resume(self, inputs: int, differed: Floats, excused: Floats, passed: Bools) -> None:
         """Takes up evidence that was gathered on this path before."""
-        self.inputs, self.differed, self.passed = inputs, differed, passed
+        self.inputs, self.differed, self.excused, self.passed = inputs, differed, excused, passed
         self._first_passed()
 
     def _first_passed(self) -> int:
@@ -96,10 +101,12 @@ def _first(inputs: int, risk: float) -> float:
     return float(evidence(np.zeros(1), inputs, risk)[0])
 
 
-def evidence(differed: Floats, inputs: int, risk: float) -> Floats:
-    """(settings): the logarithm of the wealth of settings that `differed` (settings) on so many of the `inputs`."""
+def evidence(differed: Floats, inputs: int | Floats, risk: float) -> Floats:
+    """(settings): the logarithm of the wealth of settings that `differed` (settings) on so many of the `inputs`, which
+    are one number or (settings).
+    """
     lost, kept = _LOST, np.log1p(-risk * _SHARES) - np.log1p(-risk)
-    wealth = np.outer(differed, lost - kept) + inputs * kept
+    wealth = np.outer(differed, lost - kept) + np.multiply.outer(inputs, kept)
     return np.asarray(np.logaddexp.reduce(wealth, axis=1) - np.log(len(BETS)))
 
 

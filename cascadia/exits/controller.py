@@ -96,8 +96,10 @@ class Controller:
         """The boldest certified setting."""
         self._set(self.certified)
 
-    def feed(self, labels: Ints, doubts: Floats, final: int) -> Event | None:
-        """Takes in one input that ran to the end: `labels` and `doubts` (ramps), and the model's own label."""
+    def feed(self, labels: Ints, doubts: Floats, final: int, copy: bool = False) -> Event | None:
+        """Takes in one input that ran to the end: `labels` and `doubts` (ramps), and the model's own label; whether it
+        is a `copy` (`cascadia.exits.copies`).
+        """
         if self._kept is not None:
             return self._learn(labels, doubts, final)
         wrong = labels != final
@@ -109,7 +111,7 @@ class Controller:
             self.certificate = Certificate(self.promise, self.path.settings)
             return Event.WITHDRAWN
         before = self.certified
-        if self.certificate.feed(self.path.wrong_of(doubts, wrong)) == before:
+        if self.certificate.feed(self.path.wrong_of(doubts, wrong), copy=copy) == before:
             return None
         self._set(self.certified)
         return Event.CERTIFIED

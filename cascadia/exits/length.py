@@ -13,6 +13,7 @@ import numpy as np
 
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
+from cascadia.exits.copies import Recent
 from cascadia.exits.path import Path
 from cascadia.exits.readings import Floats, Ints, exit_of
 
@@ -39,7 +40,7 @@ class Fixed:
     def leaves(self, at: int, score: float) -> bool:
         return score >= self._thresholds[at]
 
-    def feed(self, _: Mapping[int, float], __: float) -> bool:
+    def feed(self, _: Mapping[int, float], __: float, ___: object = None) -> bool:
         """Tells that nothing was lost: nobody is drawn."""
         return False
 
@@ -56,7 +57,8 @@ class Certified:
         path = Path(np.outer(np.arange(1, SETTINGS + 1) / SETTINGS, own))
         # Thresholds are the plan's: after a withdrawal the same path is examined anew.
         self.controller = Controller(promise, path, learned=1, renewed=lambda *_: path)
-        self.feeds: Callable[[Ints, Floats, int], object] = self.controller.feed
+        self._recent = Recent()
+        self.feeds: Callable[[Ints, Floats, int, bool], object] = self.controller.feed
         """Takes evidence: the controller, or who shares it with other processes."""
 
     @property
@@ -75,14 +77,14 @@ class Certified:
     def leaves(self, at: int, score: float) -> bool:
         return bool(1.0 - score / 100.0 < self.controller.thresholds[at])
 
-    def feed(self, scores: Mapping[int, float], whole: float) -> bool:
-        """Takes in a request that was drawn: its trials' scores by exit, and its whole answer's. Tells whether the
-        setting in force would have lost it.
+    def feed(self, scores: Mapping[int, float], whole: float, key: object = None) -> bool:
+        """Takes in a request that was drawn: its trials' scores by exit, and its whole answer's; `key` tells it from
+        others, where it is known. Tells whether the setting in force would have lost it.
         """
         in_force = self.controller.thresholds
         doubts, lost = np.ones(len(in_force)), np.zeros(len(in_force), dtype=np.int64)
         for at, score in scores.items():
             doubts[at], lost[at] = 1.0 - score / 100.0, whole > score + BETTER
         left = exit_of(doubts, in_force)
-        self.feeds(lost, doubts, 0)
+        self.feeds(lost, doubts, 0, key is not None and self._recent.has(key))
         return left is not None and bool(lost[left])

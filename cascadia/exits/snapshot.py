@@ -16,7 +16,8 @@ from cascadia.exits.path import Path
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """`thresholds` (settings, ramps) of the path; of its certificate the `inputs`, how often each setting `differed`,
-    which have `passed`; the `drift` detector's sums. `learning`: no path is in force, and 1000 inputs give a new one.
+    which have `passed`, and copies `excused`; the `drift` detector's sums. `learning`: no path is in force, and 1000
+    inputs give a new one.
     """
 
     risk: float
@@ -28,6 +29,8 @@ class Snapshot:
     drift: tuple[float, ...]
     withdrawn: int
     learning: bool
+    excused: tuple[float, ...] = ()
+    """Empty in files of versions that knew no copies."""
 
     def __post_init__(self) -> None:
         n = len(self.thresholds)
@@ -37,6 +40,11 @@ class Snapshot:
             any(self.passed) and not self.inputs
         ):
             raise ValueError("a setting differed more often than there were inputs")
+        excused = self.excused or (0.0,) * n
+        if len(excused) != n or not all(
+            0 <= less <= self.inputs - each for less, each in zip(excused, self.differed, strict=True)
+        ):
+            raise ValueError("more copies are excused than there were inputs")
         if not all(0 <= each < inf for each in self.drift):
             raise ValueError("evidence of drift is no number")
         rows = self.thresholds
@@ -57,6 +65,7 @@ def snapshot(controller: Controller) -> Snapshot:
         drift=tuple(controller.drift.sums.tolist()),
         withdrawn=controller.withdrawn,
         learning=controller.learning,
+        excused=tuple(certificate.excused.tolist()),
     )
 
 
@@ -74,7 +83,9 @@ def resume(controller: Controller, kept: Snapshot) -> bool:
         learning=kept.learning,
     )
     if not kept.learning:
-        controller.certificate.resume(kept.inputs, np.array(kept.differed), np.array(kept.passed))
+        differed = np.array(kept.differed)
+        excused = np.array(kept.excused) if kept.excused else np.zeros_like(differed)
+        controller.certificate.resume(kept.inputs, differed, excused, np.array(kept.passed))
         controller.drift.resume(np.array(kept.drift))
         controller.put_in_force()
     return True

@@ -65,7 +65,7 @@ class SharedExits:
     ) -> None:
         self.controller, self._path, self._settings = controller, path, settings
         self._tell, self._clock = tell, clock
-        self._waiting: deque[tuple[Ints, Floats, int]] = deque()
+        self._waiting: deque[tuple[Ints, Floats, int, bool]] = deque()
         self._seen: tuple[int, int, int] | None = None
         self._told: set[str] = set()
         self._alone = False
@@ -73,8 +73,8 @@ class SharedExits:
         self._busy_since_s: float | None = None
         self.exchange()
 
-    def feed(self, labels: Ints, doubts: Floats, final: int) -> None:
-        self._waiting.append((labels, doubts, final))
+    def feed(self, labels: Ints, doubts: Floats, final: int, copy: bool = False) -> None:
+        self._waiting.append((labels, doubts, final, copy))
 
     def look(self) -> None:
         """Exchanges, where there is much to tell or it was a while ago."""

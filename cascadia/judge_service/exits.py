@@ -20,6 +20,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from cascadia.domain.plan import ExitPromise
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
+from cascadia.exits.copies import Recent
 from cascadia.exits.readings import Floats
 from cascadia.files.exit_state import SharedExits
 from cascadia.judge_service.ramp import EarlyEncoder, JudgeRamp, columns_of, doubt_of, seen_by
@@ -66,7 +67,7 @@ class JudgeExits:
         self._shared = None
         if state is not None:
             self._shared = SharedExits(self._controller, state, ramp.digest, _logger.warning)
-        self._lock = Lock()
+        self._lock, self._recent = Lock(), Recent()
         self.counts = dict.fromkeys(("taken", "whole", "shadowed", "disagreed"), 0)
 
     @property
@@ -92,15 +93,16 @@ class JudgeExits:
             self.counts["taken"] += len(cases) - len(whole)
             for at in goes_on:
                 if drawn[at]:
-                    self._learn(early[at], whole[at], at in leave)
+                    self._learn(cases[at], early[at], whole[at], at in leave)
         return [whole[at] if at in whole else early[at].verdict for at in range(len(cases))]
 
-    def _learn(self, early: Early, whole: Verdict, left: bool) -> None:
+    def _learn(self, case: Case, early: Early, whole: Verdict, left: bool) -> None:
         differs = abs(early.verdict.score - whole.score) > self._ramp.points
         self.counts["shadowed"] += 1
         self.counts["disagreed"] += int(left and differs)
         feed = self._controller.feed if self._shared is None else self._shared.feed
-        feed(np.array([int(differs)]), np.array([early.doubt]), 0)
+        copy = self._recent.has((case.question, case.answer))
+        feed(np.array([int(differs)]), np.array([early.doubt]), 0, copy)
 
     def close(self) -> None:
         """Keeps what is left to keep."""

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from cascadia.exits.controller import Controller
+from cascadia.exits.copies import Recent
 from cascadia.exits.readings import Bools, Floats, Ints, Readings, losses
 from cascadia.files.exit_state import EVERY_S, SharedExits
 from cascadia.ramps.passes import Passed, Passes, Release
@@ -57,7 +58,7 @@ class Live:
         self._passes, self._controller, self._shadow, self._rng = passes, controller, shadow, rng
         self._profiles, self._shared, self._saved_s = profiles, shared, 0.0
         self._thresholds: Floats = controller.thresholds
-        self._queue: SimpleQueue[Readings | None] = SimpleQueue()
+        self._queue: SimpleQueue[tuple[Readings, list[bytes]] | None] = SimpleQueue()
         self._lock = Lock()
         self._taken = [0] * (len(passes.tensors) + 1)
         self._shadowed = self._disagreed = 0
@@ -73,6 +74,9 @@ class Live:
         """One batch of the model's inputs. Those that decline (inputs) get the whole model's answers."""
         n = len(next(iter(batch.values())))
         stays = np.array([self._rng.random() < self._shadow for _ in range(n)])
+        if declines is not None:
+            # Who can never leave tells nothing of those who do: many of them would certify what the others pay for.
+            stays &= ~declines
         passed = self._passes.run(batch, self._thresholds, stays, release, declines=declines)
         with self._lock:
             for at in passed.exit_at.tolist():
@@ -81,7 +85,8 @@ class Live:
             self._shadowed += len(passed.fed_back)
             self._disagreed += int(losses(passed.fed_back, passed.exit_at[stays]).sum())
         if len(passed.fed_back):
-            self._queue.put(passed.fed_back)
+            keys = [_key(batch, at) for at in np.flatnonzero(stays).tolist()]
+            self._queue.put((passed.fed_back, keys))
         return passed
 
     @property
@@ -114,7 +119,7 @@ class Live:
         return float(known[0][exit_at].sum()) if known else 0.0
 
     def _follow(self) -> None:
-        shared = self._shared
+        shared, recent = self._shared, Recent()
         while True:
             try:
                 some = self._queue.get(timeout=None if shared is None else EVERY_S)
@@ -123,9 +128,11 @@ class Live:
                 continue
             if some is None:
                 break
+            found, keys = some
             feed = self._controller.feed if shared is None else shared.feed
-            for labels, doubts, final in zip(some.labels, some.doubts, some.final.tolist(), strict=True):
-                feed(labels, doubts, final)
+            rows = zip(found.labels, found.doubts, found.final.tolist(), keys, strict=True)
+            for labels, doubts, final, key in rows:
+                feed(labels, doubts, final, recent.has(key))
             self._look()
         if shared is not None:
             shared.close()
@@ -134,3 +141,8 @@ class Live:
         if self._shared is not None:
             self._shared.look()
         self._thresholds = self._controller.thresholds
+
+
+def _key(batch: Mapping[str, Any], at: int) -> bytes:
+    """Tells one input from others, however far a batch is padded."""
+    return b"|".join(np.asarray(part[at]).tobytes().rstrip(b"\0") for part in batch.values())

@@ -141,7 +141,7 @@ async def _compared(
     if trials and found.score is None:
         found.score = await scoring.score(ask, stage, found.written, step)
     if not trials or found.score is not None:
-        lost = stage.exits.feed(trials, found.score or 0.0)
+        lost = stage.exits.feed(trials, found.score or 0.0, ask.fields.given("messages"))
         stage.metrics.thought_on(lost)
     return found
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cascadia.exits.certify import Certificate, Promise, evidence, fewest_inputs
+from cascadia.exits.copies import Recent
 
 RISK = 0.01
 
@@ -83,3 +84,30 @@ def test_the_fewest_inputs_are_what_a_setting_that_never_differs_takes(
         found.feed(np.zeros(1, dtype=np.bool_))
         fed += 1
     assert fewest_inputs(promise) == fed == least
+
+
+def test_a_run_of_copies_wins_no_more_than_one_input() -> None:
+    """Inputs that come in runs of ten, at a risk of ten times the constraint: a certificate that took them for others
+    would pass half of the time."""
+    rng, broken = np.random.default_rng(3), 0
+    for _ in range(50):
+        certificate = Certificate(Promise(0.1, 0.9), 1)
+        for wrong in rng.random(40) < 0.11:
+            for at in range(10):
+                certificate.feed(np.array([wrong]), copy=at > 0)
+        broken += certificate.certified >= 0
+    assert broken <= 5
+
+
+def test_copies_count_against_those_that_differ_on_them() -> None:
+    certificate = Certificate(Promise(0.1, 0.9), 2)
+    certificate.feed(np.array([False, True]))
+    for _ in range(4):
+        certificate.feed(np.array([False, True]), copy=True)
+    told = [evidence(np.array([d]), n, 0.1)[0] for d, n in ((0.0, 1), (5.0, 5))]
+    assert evidence(certificate.differed, 5 - certificate.excused, 0.1) == pytest.approx(told)
+
+
+def test_a_copy_is_known_for_a_while() -> None:
+    recent = Recent(2)
+    assert [recent.has(key) for key in ("a", "a", "b", "c", "a")] == [False, True, False, False, False]

@@ -19,7 +19,8 @@ def fed(controller: Controller, seed: int, inputs: int, wrong: float) -> list[tu
     found = []
     for _ in range(inputs):
         labels = (rng.random(2) < wrong).astype(np.int64)
-        found.append((controller.feed(labels, rng.random(2), 0), controller.certified))
+        copy = bool(rng.random() < 0.2)
+        found.append((controller.feed(labels, rng.random(2), 0, copy), controller.certified))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -25,6 +26,12 @@ from tests.unit.judge import tiny_encoder
 PROMISE = ExitPromise(0.2, 0.9, 0.5)
 RAMP = JudgeRamp("", np.eye(2), np.zeros(2), {}, 10.0, Settings(np.linspace(0.1, 0.9, 9)[:, None]))
 CASES = [Case("q", str(at)) for at in range(8)]
+NUMBERS = count()
+
+
+def others() -> list[Case]:
+    """Eight that nobody has asked before."""
+    return [Case("q", f"{next(NUMBERS)}") for _ in range(8)]
 
 
 class Whole:
@@ -54,7 +61,7 @@ def told(promise: ExitPromise = PROMISE) -> Told:
 def certified() -> tuple[Told, Whole]:
     exits, whole = told(), Whole()
     while exits.state["certified"] < 9:
-        exits.scores(whole, CASES)  # type: ignore[arg-type]
+        exits.scores(whole, others())  # type: ignore[arg-type]
     return exits, whole
 
 
@@ -71,6 +78,14 @@ def test_nothing_is_early_until_certified_and_then_all_but_those_drawn() -> None
     assert whole.asked == exits.state["whole"]
 
 
+def test_the_same_few_answers_again_and_again_certify_nothing() -> None:
+    exits, whole = told(), Whole()
+    for _ in range(60):
+        exits.scores(whole, CASES)  # type: ignore[arg-type]
+    assert exits.state["fed_back"] > 200
+    assert exits.state["certified"] == 0
+
+
 def test_verdicts_that_differ_too_often_are_withdrawn() -> None:
     exits, whole = certified()
     exits.score = 61.0
@@ -84,8 +99,8 @@ def test_what_was_certified_outlives_the_judge_and_others_of_its_file_share_it(t
     state, whole = tmp_path / "head.json.exits-state.json", Whole()
     one, other = (Told(None, RAMP, PROMISE, Random(seed), state) for seed in range(2))  # type: ignore[arg-type]
     for _ in range(20):
-        one.scores(whole, CASES)  # type: ignore[arg-type]
-        other.scores(whole, CASES)  # type: ignore[arg-type]
+        one.scores(whole, others())  # type: ignore[arg-type]
+        other.scores(whole, others())  # type: ignore[arg-type]
     one.close()
     other.close()
     again = Told(None, RAMP, PROMISE, Random(0), state)  # type: ignore[arg-type]

@@ -50,3 +50,22 @@ def test_who_declines_gets_the_whole_models_answers(live_parts: tuple[Passes, Co
     found = live.run(some, declines=np.arange(16) < 16)
     live.close()
     assert np.array_equal(found.chances, passes.run_whole(some))
+
+
+def test_who_declines_is_no_evidence_on_those_who_leave(live_parts: tuple[Passes, Controller]) -> None:
+    """Easy inputs that decline would else certify settings for hard ones that do not."""
+    passes, controller = live_parts
+    live = Live(passes, Controller(controller.promise, controller.path), 1.0, Random(4))
+    live.run(batch(16, 6), declines=np.arange(16) < 12)
+    live.close()
+    assert (live.state.shadowed, live.state.fed_back) == (4, 4)
+
+
+def test_the_same_inputs_again_and_again_certify_nothing(live_parts: tuple[Passes, Controller]) -> None:
+    passes, controller = live_parts
+    live = Live(passes, Controller(controller.promise, controller.path), 1.0, Random(5))
+    for _ in range(40):
+        live.run(batch(4, 7))
+    live.close()
+    assert live.state.fed_back == 160
+    assert live.state.certified == -1

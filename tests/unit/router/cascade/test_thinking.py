@@ -170,7 +170,7 @@ def test_exits_are_in_force_once_certified_and_who_is_drawn_thinks_to_the_end() 
         gate = ScriptedGate({"trial 4": 90.0, "trial 8": 10.0, "a " * LONG + "whole": 70.0})
         async with started(small, large), running(promised(small, large, shadow=1.0), gate) as up:
             stage = up.router.cascade.stages[0]
-            drawn = [await up.chat() for _ in range(6)]
+            drawn = [await up.chat(messages=[{"role": "user", "content": f"{n}?"}]) for n in range(6)]
             stage.exits._shadow = 0.0
             left = await up.chat()
             metrics = (await up.client.get("/metrics")).text

@@ -1,0 +1,25 @@
+"""Copies of what was fed back a moment ago: retries, and clients that ask the same thing again and again.
+
+A run of copies is one input: that the second agrees follows from the first. So a copy counts against settings that
+differ on it, and for none. Wealth is then never above what it is with all of them counted, so whatever held of that
+holds; and a run, however long, wins no more than one input does.
+"""
+
+from collections import deque
+
+LAST = 100
+"""So many inputs fed back are remembered."""
+
+
+class Recent:
+    """The last inputs fed back, by what tells each from others."""
+
+    def __init__(self, last: int = LAST) -> None:
+        self._keys: deque[int] = deque(maxlen=last)
+
+    def has(self, key: object) -> bool:
+        """Tells whether `key` was among the last, and takes it in."""
+        found, known = hash(key), self._keys
+        copy = found in known
+        known.append(found)
+        return copy
