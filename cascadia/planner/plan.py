@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from cascadia.domain.cluster import Pool
+from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
@@ -39,8 +39,9 @@ from cascadia.planner.infeasible.nearest import Planning
 from cascadia.planner.infeasible.out_of_time import left_out_note, none_in_time, out_of_time
 from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.pool.kairos_pick import on_picked
-from cascadia.planner.pool.largest_rate import at_factor, for_a_rate, largest_factor
+from cascadia.planner.pool.largest_rate import at_factor, check_bounded, for_a_rate, largest_factor
 from cascadia.planner.pool.rate_bound import rate_bound_rps
+from cascadia.planner.pool.spot import best_way, on_demand_notes
 from cascadia.planner.pool.worth import dominance_note
 from cascadia.planner.refinement.drafts import without_drafts
 from cascadia.planner.refinement.mixed_search import least_quality, with_mixed
@@ -98,6 +99,10 @@ class PlanResult:
     alone: CascadeRun | None = None
     setting: Setting | None = None
 
+    @property
+    def fastest_s(self) -> float:
+        return self.fastest.latency_s
+
 
 def plan(
     problem: Problem,
@@ -113,9 +118,17 @@ def plan(
     Raises `BadInput` for a stage that fits nowhere, `Infeasible` where no plan keeps the objective's bounds, and
     `OutOfTime` where none was found by the deadline.
     """
-    deadline = deadline or Deadline()
-    result = _plan(problem, formulation, effort, progress, clock, deadline)
-    return replace(result, notes=(*result.notes, *left_out_note(deadline)))
+    deadline, started = deadline or Deadline(), clock()
+
+    def elapsed() -> float:
+        return clock() - started
+
+    def make(cluster: Cluster, part: Deadline) -> PlanResult:
+        return _plan(replace(problem, cluster=cluster), formulation, effort, progress, elapsed, part)
+
+    result = best_way(problem.cluster, problem.objective, deadline, make)
+    notes = (*result.notes, *on_demand_notes(problem.cluster, result.plan.cluster), *left_out_note(deadline))
+    return replace(result, notes=notes)
 
 
 def _plan(
@@ -123,10 +136,9 @@ def _plan(
     formulation: Formulation,
     effort: Effort | None,
     progress: Callable[[str], None],
-    clock: Callable[[], float],
+    elapsed: Callable[[], float],
     deadline: Deadline,
 ) -> PlanResult:
-    started = clock()
     problem = affordable(problem)
     problem = on_picked(problem) if formulation == "kairos" else problem
     if problem.objective.goal == "rate":
@@ -135,11 +147,11 @@ def _plan(
             formulation="columns" if formulation == "kairos" else formulation,
             effort=effort,
             progress=progress,
-            clock=clock,
+            elapsed=elapsed,
             deadline=deadline,
         )
         planning = asking(formulation, effort, progress)
-        found = _at_largest_rate(problem, again, planning, deadline, lambda: clock() - started)
+        found = _at_largest_rate(problem, again, planning, deadline, elapsed)
         told = replace(found.plan, proof=replace(found.plan.proof, formulation=formulation))
         return replace(found, plan=told)
 
@@ -154,7 +166,7 @@ def _plan(
             formulation=formulation,
             effort=effort,
             progress=progress,
-            elapsed=lambda: clock() - started,
+            elapsed=elapsed,
             deadline=deadline,
         )
 
@@ -339,6 +351,7 @@ def _at_largest_rate(
         each = (on_pools(search, pools) for pools in parts(problem.cluster))
         factor = largest_factor([part for part in each if part is not None], keeps, planning.progress)
         result = at_factor(search.problem, factor, make)
+    check_bounded(problem, result.plan)
     plan_ = replace(result.plan, objective=problem.objective, wall_s=elapsed())
     return replace(result, plan=plan_, notes=(*result.notes, _as_fast(problem, plan_)))
 

@@ -3,7 +3,7 @@
 A plan for a rate is what the goal `cost` finds at it, within the same pools and budget, and so is held to the same
 certificate of stability. Rates are halved between nothing and the bound of the linear program (`rate_bound.py`); that
 of the deployment which sustains most, latency aside, is asked for first. Every combination of the pools is asked, so
-that one more is not worse than without it.
+that one more is not worse than without it. Where an API without a limit carries all there is no largest rate.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from cascadia.domain.errors import Infeasible
+from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.search.context import Search, allowed
@@ -53,7 +54,7 @@ def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[st
             break
         rate = search.problem.workload.rate_rps
         hope = _hope(search)
-        if hope.bound <= best * (1 + PRECISION):
+        if hope.bound <= best * (1 + PRECISION) and not hope.unbounded:
             continue
         names = " and ".join(pool.name for pool in search.problem.cluster.pools)
 
@@ -61,24 +62,47 @@ def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[st
             progress(f"is there a plan at {factor * rate:.3g} requests/s on {names}?")
             return keeps(search, factor)
 
+        # Beyond what all others carry only who has no bound is left.
+        if hope.unbounded and holds(max(hope.bound * (1 + 2 * PRECISION), 1.0)):
+            raise _unbounded(search.problem)
         guess = max(LIKELY * hope.sustained, best * (1 + PRECISION))
         best = largest(holds, best, hope.bound * (1 + PRECISION), guess, least=HARDLY)
     return best
 
 
 class _Hope(NamedTuple):
-    """Multiples of the rate: that no deployment passes, and that one seems to sustain, latency aside."""
+    """Multiples of the rate: that no deployment passes, and that one seems to sustain, latency aside; of routings that
+    have a bound. `unbounded`: whether one has none."""
 
     bound: float
     sustained: float
+    unbounded: bool
 
 
 def _hope(search: Search) -> _Hope:
-    likely = [k for k, _ in most_sustaining(search, np.flatnonzero(allowed(search)), most=ROUTINGS)]
-    bounds = [bound for k in likely if (bound := rate_bound_rps(search, k)) is not None]
-    sustained = [found[0] for k in likely if (found := most_capable(search, k)) is not None]
-    bound = max(bounds, default=0.0) / search.problem.workload.rate_rps
-    return _Hope(bound, min(max(sustained, default=bound), bound))
+    bound, sustained, unbounded = 0.0, 0.0, False
+    for k, _ in most_sustaining(search, np.flatnonzero(allowed(search)), most=ROUTINGS):
+        bound_rps = rate_bound_rps(search, k)
+        unbounded |= bound_rps is None
+        if bound_rps is not None and (capable := most_capable(search, k)) is not None:
+            mine = bound_rps / search.problem.workload.rate_rps
+            bound, sustained = max(bound, mine), max(sustained, min(mine, capable[0]))
+    return _Hope(bound, sustained, unbounded)
+
+
+def check_bounded(problem: Problem, found: Plan) -> None:
+    """Raises `BadInput` where nothing bounds the rate of `found`, the plan of the largest."""
+    if found.proof.rate_bound_rps is None:
+        raise _unbounded(problem)
+
+
+def _unbounded(problem: Problem) -> BadInput:
+    apis = [stage.name for stage in problem.stages if stage.external is not None]
+    return BadInput(
+        "objective.maximize",
+        f"there is no largest rate: {' or '.join(apis)} may answer all requests, and has no limit",
+        "write its requests_per_minute, or minimize cost",
+    )
 
 
 def at_factor(problem: Problem, factor: float, make: Callable[[Problem], Planned]) -> Planned:

@@ -79,14 +79,18 @@ def works(search: Search, decided: Decisions) -> dict[int, Work]:
 
 def rate_bound_rps(search: Search, routing: int) -> float | None:
     """Requests a second above which no deployment within the cluster's budget and pools serves a routing for long; None
-    where it needs no GPU.
+    where it needs no GPU, and no API that has a limit.
     """
-    found = list(works(search, search.decisions(routing)).values())
-    if not found:
-        return None
-    problem = search.problem
-    factor = factor_bound(found, problem.cluster, period_ps(problem) / PS_PER_S)
-    return factor * problem.workload.rate_rps
+    problem, decided = search.problem, search.decisions(routing)
+    period_s = period_ps(problem) / PS_PER_S
+    factors = [
+        api.requests_per_minute / 60.0 * period_s / float(decided.reached[s].sum())
+        for s, stage in enumerate(problem.stages)
+        if (api := stage.external) is not None and api.requests_per_minute and decided.reached[s].any()
+    ]
+    if found := list(works(search, decided).values()):
+        factors.append(factor_bound(found, problem.cluster, period_s))
+    return min(factors) * problem.workload.rate_rps if factors else None
 
 
 def factor_bound(work: Sequence[Work], cluster: Cluster, period_s: float) -> float:

@@ -114,8 +114,9 @@ def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
         tokens = judge_tokens(search, routings) if stage == JUDGE else stage_tokens(search, stage, routings)
         work[stage] = tokens / known[0].work
     deployed = sum(((w > 0).astype(np.int64) for w in work.values()), np.zeros(len(routings), np.int64))
+    limits = _limits(search, routings)
     if not work:
-        return np.full(len(routings), 1.0)
+        return np.minimum(limits, 1.0)
     part = total // np.maximum(deployed, 1) if equal_parts else np.full(len(routings), total)
     low, high = np.zeros(len(routings)), np.full(len(routings), 1e6)
     for _ in range(60):
@@ -123,7 +124,17 @@ def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
         needs = [np.where(w > 0, np.searchsorted(covers[s], w * middle - EPS), 0) for s, w in work.items()]
         fits = (np.sum(needs, axis=0) <= total) & (np.max(needs, axis=0) <= part)
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
-    return low
+    return np.minimum(low, limits)
+
+
+def _limits(search: Search, routings: Ints) -> Floats:
+    """The factor of each routing that the limits of its APIs allow."""
+    found = np.full(len(routings), np.inf)
+    for s, stage in enumerate(search.problem.stages):
+        if stage.external is not None and (limit := stage.external.requests_per_minute):
+            sent_rps = search.routings.reached[routings, s] * search.problem.workload.rate_rps
+            found = np.minimum(found, limit / 60.0 / np.maximum(sent_rps, EPS))
+    return found
 
 
 def largest_factor(fits: Callable[[float], bool]) -> float:

@@ -51,7 +51,7 @@ class PoolSpec(Section):
     name: Name | None = Field(None, description="Unique; the GPU's name where absent.")
     spot: SpotSpec | None = Field(
         None,
-        description="Spot price, taken where a GPU costs less by it for the time that it is there; else on demand.",
+        description="Spot price, where a GPU costs less by it for the time that it is there and no plan worse.",
     )
     rent: Literal["node", "gpu"] = Field(
         "node",

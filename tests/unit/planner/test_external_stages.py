@@ -5,13 +5,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import EXTERNAL, Problem, Stage
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.account.break_even import usd_per_request
-from cascadia.planner.plan import plan
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.plan import open_search, plan
+from cascadia.planner.pool.rate_bound import rate_bound_rps
+from cascadia.planner.stability.certificate import certify
 from cascadia.render import targets_for
 from cascadia.router.settings.from_plan import settings_of
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -103,3 +109,32 @@ def test_a_limit_is_a_capacity() -> None:
     assert np.isfinite(free.usd_per_hour)
     assert limited.load is not None
     assert limited.load <= 1.02
+
+
+def for_the_largest_rate(requests_per_minute: int | None) -> Problem:
+    given = with_api(20.0, replace(API, requests_per_minute=requests_per_minute))
+    return replace(given, objective=Objective("rate", 0.95, 57.0, 12.0))
+
+
+def test_the_largest_rate_of_apis_without_a_limit_is_refused() -> None:
+    """A hundredth of the trace's rate was once called the largest."""
+    given = for_the_largest_rate(None)
+    away = replace(given.stages[1], name=given.stages[0].name)
+    with pytest.raises(
+        BadInput, match=r"^objective.maximize: there is no largest rate: s0 or s1 .*; write its"
+    ):
+        plan(replace(given, stages=(away, given.stages[1])))
+
+
+def test_no_rate_passes_the_limits_of_apis() -> None:
+    """By what a routing sends them: a call a second, of which each request makes one or less."""
+    given = for_the_largest_rate(60)
+    with open_search(given) as search:
+        for k in np.flatnonzero(search.routings.deployed[:, 1])[:8].tolist():
+            sent = float(search.decisions(k).reached[1].mean())
+            bound = rate_bound_rps(search, k)
+            assert bound == pytest.approx(80 / 79 / sent)
+        simulator, decided = Simulator.of(given), search.decisions(0)
+        here = deployment(0, {0: (Replicas(search.shapes[0][0], 1, 1.0),)})
+        assert certify(simulator, here, decided, {1: 1.0}).holds
+        assert not certify(simulator, here, decided, {1: 1.01}).holds
