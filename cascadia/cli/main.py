@@ -5,6 +5,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from difflib import get_close_matches
 from importlib import import_module
 from io import FileIO, TextIOWrapper
@@ -146,8 +147,9 @@ def _cause(error: Exception | KeyboardInterrupt) -> Exception | KeyboardInterrup
 
 def _print_anywhere() -> None:
     """A terminal that lacks a sign, such as ≥, shows a question mark instead of ending the command; a
-    stream that the caller has closed takes nothing."""
+    stream that the caller has closed takes, and gives, nothing."""
     sys.stdout, sys.stderr = sys.stdout or _nowhere(), sys.stderr or _nowhere()
+    sys.stdin = sys.stdin or TextIOWrapper(FileIO(os.devnull), encoding="utf-8")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")
@@ -171,7 +173,8 @@ def _tell(error: BaseException, as_json: bool) -> int:
     if as_json:
         import json
 
-        print(json.dumps(plain(told.document()), indent=2))
+        with suppress(OSError):  # it may be that standard output takes no more that is told here
+            print(json.dumps(plain(told.document()), indent=2))
     if ends:
         sys.stdout.flush()
         interrupts.end(told.exit_code)

@@ -27,8 +27,9 @@ def lengths(
     note: Callable[[str], None],
     unknown: int | None = None,
 ) -> Ints:
-    """Tokens (n) of `column`: 0 where the program counted none, which is a request that failed. `unknown` is what a row
-    with neither count nor text has. Raises `BadInput` for a row whose count is no whole number."""
+    """Tokens (n) of `column`: 0 where the program counted none, which is a request that failed, and where a row has
+    neither count nor text; `unknown` is what such a row has instead. Raises `BadInput` for a count that is no whole
+    number, and where no row has any."""
     given = [record.get(column) for record in records]
     tokens = np.array([math.nan if value is None else number(value) for value in given])
     bad = [at for at, value in enumerate(given) if value is not None and not _is_count(tokens[at])]
@@ -48,10 +49,17 @@ def lengths(
             f"{column} of {int(rest.sum()):,} rows taken to be {unknown}: there is neither a count nor a text"
         )
         tokens[rest] = unknown
-    elif rest.any():
-        where = records[int(rest.argmax())].where
-        raise BadInput(where, f"has neither {column} nor a text to count", "add one, or leave the row out")
-    return tokens.astype(np.int64)
+    elif rest.all():
+        raise BadInput(records[0].where, f"has neither {column} nor a text to count", "add one to each row")
+    return np.asarray(np.nan_to_num(tokens), dtype=np.int64)
+
+
+def has_lengths(record: Record, answer_tokens: int | None) -> bool:
+    """Tells whether the tokens in and out are counted, can be, or are stated by `answer_tokens`."""
+    columns = TEXTS if answer_tokens is None else ["input_tokens"]
+    return all(
+        record.get(column) is not None or text_of(record.get(TEXTS[column])) is not None for column in columns
+    )
 
 
 def without_failed(found: Records, note: Callable[[str], None]) -> None:

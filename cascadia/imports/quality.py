@@ -13,7 +13,7 @@ import numpy as np
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
 from cascadia.imports.fields import number, truth
-from cascadia.imports.lengths import lengths, needed, without_failed
+from cascadia.imports.lengths import has_lengths, lengths, needed, without_failed
 from cascadia.imports.prompts import prompt_name
 from cascadia.imports.records import Record, Records
 from cascadia.imports.tokens import Counter
@@ -50,6 +50,14 @@ def quality_of(
         note(
             f"left out {len(order) - len(prompts):,} of {len(order):,} prompts: not every stage answered them"
         )
+    known = [
+        name for name in prompts if all(has_lengths(cells[name, stage], answer_tokens) for stage in named)
+    ]
+    if 0 < len(known) < len(prompts):
+        note(
+            f"left out {len(prompts) - len(known):,} of {len(prompts):,} prompts: no tokens counted in or out"
+        )
+        prompts = known
     rows = [cells[name, stage] for stage in named for name in prompts]
     shape = (len(named), len(prompts))
     score = _scores(found, rows, "score", scale).reshape(shape)

@@ -37,7 +37,7 @@ def trace_of(
             found.source, "every request lacks input or output", "name a log of requests that went well"
         )
     if len(kept) < len(inputs):
-        note(f"left out {len(inputs) - len(kept):,} of {len(inputs):,} requests: without input or output")
+        note(f"left out {len(inputs) - len(kept):,} of {len(inputs):,} requests: no tokens counted in or out")
     records = [found.records[at] for at in kept]
     arrival_s = _arrivals(found, records, rate_rps, seed, note)
     order = np.argsort(arrival_s, kind="stable")

@@ -34,7 +34,9 @@ def logs(name: str, run_dir: Path | None, lines: int, follow: bool, output: Outp
     folder = (run_dir or RUN_DIR) / "logs"
     path = folder / f"{name}.log"
     if path.parent != folder or not path.is_file():
-        known = ", ".join(sorted(found.stem for found in folder.glob("*.log"))) or "none"
+        known = ", ".join(sorted(found.stem for found in folder.glob("*.log")))
+        if not known:
+            raise BadInput(str(folder), "holds no logs", "name the folder of `cascadia up` with --run-dir")
         raise BadInput(name, "has no log here", f"there are {known}")
     with path.open(encoding="utf-8", errors="replace") as file:
         last = [line.rstrip("\n") for line in deque(file, maxlen=lines)]

@@ -23,7 +23,9 @@ def chart(out: Path, force: bool, output: Output) -> None:
 
     names = ("Chart.yaml", *sorted(file.name for file in CHART.iterdir() if file.name != "Chart.yaml"))
     with output_dir(out, names, force=force) as staging:
-        shutil.copytree(CHART, staging, dirs_exist_ok=True)
+        for file in sorted(CHART.rglob("*")):
+            copy = staging / file.relative_to(CHART)
+            copy.mkdir(exist_ok=True) if file.is_dir() else shutil.copyfile(file, copy)
     files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
     output.show(f"{out}: {len(files)} files")
     output.document({"chart": out, "files": files})

@@ -1,5 +1,6 @@
 """`cascadia keys`: the file of API keys that a router reads."""
 
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def add(
 ) -> None:
     """Add a key to FILE, and print it: this once, as the file holds its hash only."""
     from cascadia.router.access.keys import SCOPES, Key, KeyLimits, make_key
-    from cascadia.router.access.keys_file import add_key
+    from cascadia.router.access.keys_file import add_key, revoke_key
 
     if not name.isascii() or not name.isprintable() or not 0 < len(name) <= 100:
         raise BadInput("--name", "must be 1 to 100 printable ASCII characters", "write e.g. team-a")
@@ -107,8 +108,13 @@ def add(
         max_gear=max_gear,
     )
     add_key(file, key, now)
-    output.document({"id": made.id, "name": name, "key": made.text, "file": str(file)})
-    output.show(made.text)
+    try:
+        output.document({"id": made.id, "name": name, "key": made.text, "file": str(file)})
+        output.show(made.text)
+        sys.stdout.flush()
+    except OSError:
+        revoke_key(file, made.id)  # nobody has seen it, or ever will
+        raise
     output.note(f"{name} was added to {file}; the key is not shown again")
 
 

@@ -67,6 +67,10 @@ def ledger(
     found = read_plan(plan)
     with output.progress("reading logs"):
         use = read_use(logs, -inf if since is None else since, inf if until is None else until)
+    if not use.lines and since is None and until is None:
+        raise BadInput(
+            str(logs[0]), "holds no request of a router", "name the log that `cascadia serve` writes"
+        )
     if not use.lines:
         raise BadInput(str(logs[0]), "no request of that time", "check --since and --until")
     hours = ((use.last_s if until is None else until) - (use.first_s if since is None else since)) / 3600

@@ -169,6 +169,8 @@ def log(router: Path, output: Output) -> None:
     found = audit.entries(router)
     if not found and not router.exists():
         raise BadInput(str(router), "no such file", "name the router.yaml whose changes to show")
+    if not found:
+        output.note(f"{router}: nothing was proposed yet")
     for entry in found:
         after = entry.get("after") or entry["expected"]["proposed"]["thresholds"]
         output.show(f"{entry['at']}  {entry['what']:<11}  {entry['id']}  {entry['by']}  {_levels(after)}")

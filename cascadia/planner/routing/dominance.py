@@ -5,8 +5,9 @@ any of them and better in one; of equal points the first is kept.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cascadia_sim.engine.jitted import jitted
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -70,7 +71,7 @@ def _boxes(point: Ranks) -> tuple[Ranks, Ranks]:
     return least, most
 
 
-@njit(cache=True, nogil=True)
+@jitted(nogil=True)
 def _undominated(point: Ranks, least: Ranks, most: Ranks) -> Bools:
     count, dimensions = point.shape
     leaves = least.shape[0] // 2
@@ -114,7 +115,7 @@ def _undominated(point: Ranks, least: Ranks, most: Ranks) -> Bools:
     return kept
 
 
-@njit(cache=True, nogil=True)
+@jitted(nogil=True)
 def best_of_last_gates(total: Ints, last: Ints, prompts: int) -> Bools:
     """Marks, within each block (b, :, :), the vectors that no other beats by its last two gates alone.
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cascadia.domain.objective import Metric
@@ -29,6 +28,7 @@ from cascadia.planner.deployment.simulation import (
 from cascadia.planner.routing.routings import Decisions, Routings
 from cascadia.planner.search.context import decisions
 from cascadia.planner.tables.loads import judge_load, stage_load
+from cascadia_sim.engine.jitted import jitted
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
@@ -203,7 +203,7 @@ def _gpus_by_pool(option: Option, pools: Mapping[str, int]) -> list[int]:
     return [sum(r.shape.gpus * r.count for r in option.replicas if r.shape.pool == pool) for pool in pools]
 
 
-@njit(cache=True, nogil=True)
+@jitted(nogil=True)
 def _all_combinations(  # type: ignore[no-untyped-def]
     rows, fixed, gpus, counts, limits, rank
 ):
@@ -242,7 +242,7 @@ def _all_combinations(  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True)
+@jitted(nogil=True)
 def _select(values, rank):  # type: ignore[no-untyped-def]
     """The rank-th smallest of `values` (Hoare's quickselect, in place)."""
     low, high = 0, len(values) - 1

@@ -28,9 +28,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 
 from cascadia_sim.engine.arrays import Fleet, Floats, Lane, Network, Paths, Pipeline, Requests, Sites
+from cascadia_sim.engine.jitted import jitted
 from cascadia_sim.iteration.timing import Ints
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -83,18 +83,12 @@ GOLDEN, MIX, MIX_AGAIN = (
 
 
 def compiled(function: F) -> F:
-    """Numba without the GIL, cached on disk where there is a place for it, else compiled in each process.
+    """`function` compiled, without the GIL and without Numba's runtime (`_nrt`).
 
-    Without Numba's runtime (`_nrt`): the kernel allocates nothing and its callers hold the arrays, while
-    counting references to a lane's arrays at each call would take three quarters of the time.
+    The kernel allocates nothing and its callers hold the arrays, while counting references to a lane's arrays at each
+    call would take three quarters of the time.
     """
-    options: Any = {"nogil": True, "error_model": "numpy", "_nrt": False}
-    try:
-        return cast(F, njit(cache=True, **options)(function))
-    except RuntimeError as error:
-        if "no locator available" not in str(error):
-            raise
-        return cast(F, njit(**options)(function))
+    return cast(F, jitted(nogil=True, error_model="numpy", _nrt=False)(function))
 
 
 @compiled

@@ -149,6 +149,29 @@ def test_a_stream_that_is_closed_takes_nothing(closed: str) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_without_standard_input_nothing_is_asked(tmp_path: Path) -> None:
+    command = ["bash", "-c", 'exec "$@" <&-', "bash", *CASCADIA, "init"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: nobody to ask for ")
+
+
+@pytest.mark.parametrize("command", [["schema", "spec"], ["schema", "nothing"], ["keys", "list", "none"]])
+def test_a_full_disk_behind_standard_output_is_one_line(command: list[str]) -> None:
+    full = ["bash", "-c", 'exec "$@" --json >/dev/full', "bash", *CASCADIA, *command]
+    done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode in (1, 2)
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_key_that_nobody_saw_is_not_kept(tmp_path: Path) -> None:
+    add = ["keys", "add", str(tmp_path / "keys.json"), "--name", "ann"]
+    full = ["bash", "-c", 'exec "$@" >/dev/full', "bash", *CASCADIA, *add]
+    assert subprocess.run(full, capture_output=True, check=False, timeout=300).returncode == 1
+    assert json.loads((tmp_path / "keys.json").read_text())["keys"] == []
+
+
 def test_a_real_process_says_what_is_wrong_and_returns_2(tmp_path: Path) -> None:
     (tmp_path / "cascade.yaml").write_text("stagse: []")
     command = [*CASCADIA, "plan", "cascade.yaml", "--out", "plan", "--json"]

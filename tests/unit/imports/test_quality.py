@@ -21,6 +21,24 @@ q3,Who?,tiny,20,False
 """
 
 
+def test_a_row_without_a_count_or_a_text_is_left_out_and_counted(tmp_path: Path) -> None:
+    rows = "id,prompt,model,score,output_tokens\n" + "".join(
+        f"q{number},Why?,{model},{50 + number},{'' if (number, model) == (1, 'huge') else 9}\n"
+        for number in range(3)
+        for model in ("tiny", "huge")
+    )
+    (tmp_path / "t.csv").write_text(rows)
+    done = run("import", "quality", str(tmp_path / "t.csv"), "--out", str(tmp_path / "q.csv"))
+    assert done.exit_code == 0, done.output
+    assert read_quality(tmp_path / "q.csv", None).prompt_ids == ("q0", "q2")
+    assert "left out 1 of 3 prompts: no tokens counted in or out" in done.stderr
+    done = run(
+        "import", "trace", str(tmp_path / "t.csv"), "--out", str(tmp_path / "t.parquet"), "--rate", "2"
+    )
+    assert done.exit_code == 0, done.output
+    assert "left out 1 of 6 requests: no tokens counted in or out" in done.stderr
+
+
 def test_a_table_with_truths_needs_no_edit(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE)
     out = tmp_path / "quality.parquet"

@@ -2,7 +2,8 @@
 
 The time is the first of OPENAI_TIMES, and the usage the first `usage`, found in the object itself, then in
 `response`, then in `response.body` (as batch outputs have it). Counts may stand without `usage` around them.
-A request that failed (an `error`, or a status of 400 or more, and no usage) is left out and counted.
+A request without usage (it failed, or its stream was not asked to count) is left out and counted; a log in which no
+request has any is refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,10 +27,18 @@ EXAMPLE = '{"created": 1700000000, "usage": {"prompt_tokens": 12, "completion_to
 
 
 def read_openai(source: Source, _: Layout, on_progress: Callable[[int], None]) -> Iterator[Rows]:
-    """Batches of rows, times in seconds since the epoch. Failed requests have zero lengths and no time."""
+    """Batches of rows, times in seconds since the epoch. Requests without usage have zero lengths and no time."""
     optional: tuple[bool, bool, bool] | None = None
+    uncounted, counted = "", False
     for batch in read_objects(source, on_progress):
-        found = [_request(f"{source.name}, line {n}", row) for row, n in zip(*batch, strict=True)]
+        found = []
+        for row, line in zip(*batch, strict=True):
+            where = f"{source.name}, line {line}"
+            request = _request(where, row)
+            counted = counted or request is not None
+            if request is None and not _failed(_places(row)):
+                uncounted = uncounted or where
+            found.append(request or _UNCOUNTED)
         times, inputs, outputs, cached, prompts, sessions = (
             list(column) for column in zip(*found, strict=True)
         )
@@ -45,20 +54,30 @@ def read_openai(source: Source, _: Layout, on_progress: Callable[[int], None]) -
             session_id=texts_of(source, batch, "session_id", sessions) if optional[1] else None,
             prefix_tokens=_prefixes(source, batch, cached, input_tokens) if optional[2] else None,
         )
+    if uncounted and not counted:
+        raise BadInput(uncounted, "no usage", f"write token counts, as in {EXAMPLE}")
 
 
-def _request(where: str, row: Object) -> tuple[Any, Any, Any, Any, Any, Any]:
+_UNCOUNTED = (np.nan, 0, 0, None, None, None)
+
+
+def _places(row: Object) -> list[Object]:
+    """Objects that the time and the usage may stand in, in the order in which they are looked for."""
     response = row.get("response")
     places = [row]
     if type(response) is dict:
         places.append(response)
         if type(response.get("body")) is dict:
             places.append(response["body"])
+    return places
+
+
+def _request(where: str, row: Object) -> tuple[Any, Any, Any, Any, Any, Any] | None:
+    """Fields of one request; None where it has no usage."""
+    places = _places(row)
     usage = next((place["usage"] for place in places if type(place.get("usage")) is dict), None)
     if usage is None and _first(places, INPUTS) is None:
-        if not _failed(places):
-            raise BadInput(where, "no usage", f"write token counts, as in {EXAMPLE}")
-        return np.nan, 0, 0, None, None, None
+        return None
     time = _first(places, OPENAI_TIMES)
     if time is None:
         raise BadInput(

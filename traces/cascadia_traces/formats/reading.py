@@ -125,7 +125,7 @@ def _checked(
         what = f"all {failed} requests failed" if failed else "it holds no requests"
         raise BadInput(source.name, what, "give at least one request with input and output")
     if failed:
-        note(f"left out {failed} of {kept + failed} requests: without input or output they failed")
+        note(f"left out {failed} of {kept + failed} requests: they failed, or have no count of tokens")
 
 
 def _finished(

@@ -45,6 +45,16 @@ def test_azure_dates_become_seconds_from_the_first(tmp_path: Path) -> None:
     assert (trace.input_tokens.tolist(), trace.output_tokens.tolist()) == ([374, 396], [44, 109])
 
 
+@pytest.mark.parametrize("without", ['"usage": null', '"id": 7'])
+def test_a_request_without_usage_is_left_out_and_counted(tmp_path: Path, without: str) -> None:
+    usage = '"usage": {"prompt_tokens": 3, "completion_tokens": 2}'
+    log = "".join(f'{{"created": {at}, {usage if at != 2 else without}}}\n' for at in (1, 2, 3))
+    notes: list[str] = []
+    trace = read_trace(file_of(tmp_path, log), spread=False, note=notes.append)
+    assert trace.arrival_s.tolist() == [0, 2]
+    assert notes == ["left out 1 of 3 requests: they failed, or have no count of tokens"]
+
+
 def test_azure_dates_of_2024_carry_their_zone(tmp_path: Path) -> None:
     rows = "2024-05-10 00:00:00.009930+00:00,10,2\n2024-05-10 00:00:01.009930+00:00,10,2\n"
     trace = read_trace(file_of(tmp_path, "TIMESTAMP,ContextTokens,GeneratedTokens\n" + rows))
@@ -57,7 +67,7 @@ def test_burstgpt_goes_by_name_and_leaves_out_and_counts_failures(tmp_path: Path
     assert trace.arrival_s.tolist() == [0, 113.25]
     assert (trace.input_tokens.tolist(), trace.output_tokens.tolist()) == ([472, 417], [18, 276])
     assert trace.session_id == ("", "s-1")
-    assert notes == ["left out 1 of 3 requests: without input or output they failed"]
+    assert notes == ["left out 1 of 3 requests: they failed, or have no count of tokens"]
 
 
 def test_burstgpt_without_sessions_is_the_first_release(tmp_path: Path) -> None:
@@ -114,7 +124,7 @@ def test_every_documented_shape_of_an_openai_log_is_read(tmp_path: Path) -> None
     assert trace.prefix_tokens.tolist() == [8, 12, 0, 0, 0]
     assert trace.session_id == ("", "s", "", "", "")
     assert trace.prompt_id == ("", "", "", "17", "")
-    assert notes == ["left out 3 of 8 requests: without input or output they failed"]
+    assert notes == ["left out 3 of 8 requests: they failed, or have no count of tokens"]
 
 
 def test_a_first_request_longer_than_the_head_is_still_told_apart(tmp_path: Path) -> None:
