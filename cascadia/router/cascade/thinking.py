@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 from cascadia.router.cascade.decision import NOTHING, Ask
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.openai.answers import Choice, Usage, Written
-from cascadia.router.openai.bounded import items_of, members_of
+from cascadia.router.openai.bounded import items_of, members_told_apart
 from cascadia.router.openai.requests import messages_and
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
@@ -171,10 +171,14 @@ def _whole(
     """The document of the last call with the whole answer in it, and what all that led to it took."""
     assert reply.found is not None
     # An answer with log-probabilities may hold megabytes: only what changes is taken apart.
-    document: dict[str, Any] = members_of(reply.body)
-    choices: list[Any] = [Raw(each) for each in items_of(document["choices"])]
-    first = members_of(choices[0])
-    message = members_of(first["message"])
+    document = members_told_apart(reply.body) or {}
+    try:
+        choices: list[Any] = [Raw(each) for each in items_of(document.get("choices", b"[{}]"))]
+    except msgspec.DecodeError:
+        # One was asked for, and more came than are read.
+        choices = [Raw(b"{}")]
+    first = members_told_apart(choices[0]) or {}
+    message = members_told_apart(first.get("message", b"{}")) or {}
     message["content"] = text
     if thinking is not None:
         message["reasoning_content"] = thinking

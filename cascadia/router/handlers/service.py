@@ -132,12 +132,15 @@ class Service:
     def close(self, exchange: Exchange, record: Record) -> None:
         """However it ended."""
         self.metrics.running -= 1
-        exchange.close()
-        if exchange.reservation is not None:
-            exchange.reservation.release(left=exchange.left)
-        if record.ask is not None:
-            record.ask.holding.release()
-        self._record(exchange, record)
+        try:
+            exchange.close()
+            if exchange.reservation is not None:
+                exchange.reservation.release(left=exchange.left)
+            if record.ask is not None:
+                record.ask.holding.release()
+            self._record(exchange, record)
+        except Exception as error:  # noqa: BLE001 (a plan would wait for ever for a request that never ends)
+            tell("a request's end is not noted", error)
         self.running -= 1
         if not self.running and self.on_idle is not None:
             self.on_idle()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct
 
-from cascadia.router.openai.bounded import Counted, decoded, slices
+from cascadia.router.openai.bounded import Counted, decoded, slices, tokens_said
 from cascadia.router.upstream.errors import UpstreamError
 
 DONE = b"[DONE]"
@@ -114,7 +114,8 @@ class _LightUsage(Struct):
     @property
     def counted(self) -> Usage:
         return Usage(
-            self.prompt_tokens or self.input_tokens or 0, self.completion_tokens or self.output_tokens or 0
+            tokens_said(self.prompt_tokens or self.input_tokens),
+            tokens_said(self.completion_tokens or self.output_tokens),
         )
 
 
@@ -301,7 +302,7 @@ def _add_call(choice: _Gathered, call: _Call, *, whole: bool) -> None:
 
 
 def _usage(found: _Usage | None) -> Usage:
-    return Usage(found.prompt_tokens or 0, found.completion_tokens or 0) if found else Usage()
+    return Usage(tokens_said(found.prompt_tokens), tokens_said(found.completion_tokens)) if found else Usage()
 
 
 def _written(choices: dict[int, _Gathered], usage: Usage, probed: Probed | None) -> Written:

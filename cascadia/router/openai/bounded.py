@@ -22,6 +22,10 @@ SMALL_BYTES = 16 * 1024
 LONG_BYTES = 128 * 1024
 """Reading through a body takes up to 5 ms a megabyte, and is done a few times."""
 
+MOST_TOKENS = 2**31
+"""Of a request and of an answer. JSON has integers of any size, and one beyond 64 bits in what is added up stays there:
+each later request would fail."""
+
 T = TypeVar("T")
 
 
@@ -48,6 +52,11 @@ def decoded(decoder: "msgspec.json.Decoder[T]", content: bytes) -> T:
     """Raises `msgspec.ValidationError` for more than `MOST_VALUES` of `Counted` in it."""
     _Left.count = MOST_VALUES
     return decoder.decode(content)
+
+
+def tokens_said(count: int | None) -> int:
+    """Tokens as an engine counts them; 0 where it does not, or says what no answer has."""
+    return count if count is not None and 0 <= count <= MOST_TOKENS else 0
 
 
 def _count() -> None:
@@ -91,6 +100,14 @@ def members_of(document: bytes) -> dict[str, Any]:
     if len(document) <= SMALL_BYTES:
         return dict(_members.decode(document))
     return {str(name): value for name, value in decoded(_counted_members, document).items()}
+
+
+def members_told_apart(document: bytes) -> dict[str, Any] | None:
+    """Members as of `members_of`; None where those would be too many, or it is no object."""
+    try:
+        return members_of(document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 def each_members_of(documents: bytes) -> list[dict[str, Any]]:

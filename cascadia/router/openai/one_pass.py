@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from cascadia.router.openai.answers import Usage, refuse_other_than_json
-from cascadia.router.openai.bounded import FEW, items_of, members_of
+from cascadia.router.openai.bounded import FEW, items_of, members_told_apart, tokens_said
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields
 from cascadia.router.upstream.errors import UpstreamError
@@ -32,15 +32,18 @@ class Part(NamedTuple):
     probs: tuple[float, ...] = ()
 
 
+_Number = Annotated[int, Meta(ge=0, le=2**53)]
+
+
 class Exits(Struct):
     """Exits of an engine's pass: how many inputs `left` at each ramp and, last, at none; the `setting` in force of so
     many `settings`, 0 for none, and how often settings were `withdrawn`.
     """
 
-    left: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=64)]
-    setting: int = 0
-    settings: int = 0
-    withdrawn: int = 0
+    left: Annotated[list[_Number], Meta(max_length=64)]
+    setting: _Number = 0
+    settings: _Number = 0
+    withdrawn: _Number = 0
 
 
 class Classified(NamedTuple):
@@ -265,7 +268,7 @@ def margin_at(scores: Sequence[float], cut: int) -> float:
 
 
 def _counted(usage: _Usage | None) -> Usage:
-    return Usage((usage.prompt_tokens if usage else None) or 0, 0)
+    return Usage(tokens_said(usage.prompt_tokens) if usage else 0, 0)
 
 
 def _exits(usage: _Usage | None) -> Exits | None:
@@ -273,8 +276,10 @@ def _exits(usage: _Usage | None) -> Exits | None:
 
 
 def put_together(body: bytes, parts: Sequence[bytes], usage: Usage, note: Mapping[str, Any]) -> bytes:
-    """`body`, an engine's answer, with `parts` for its own, numbered anew, and `usage`; `note` as `cascadia`."""
-    members = members_of(body)
+    """`body`, an engine's answer, with `parts` for its own, numbered anew, and `usage`; `note` as `cascadia`. Where it
+    has more members than are told apart, no others are passed on.
+    """
+    members = members_told_apart(body) or {}
     members["data"] = listed([_numbered(raw, at) for at, raw in enumerate(parts)])
     tokens = usage.input_tokens
     members["usage"] = {"prompt_tokens": tokens, "total_tokens": tokens, "completion_tokens": 0}
@@ -282,12 +287,13 @@ def put_together(body: bytes, parts: Sequence[bytes], usage: Usage, note: Mappin
 
 
 def _numbered(raw: bytes, index: int) -> bytes:
-    """`raw` with its `index`; as it is where that is its own already."""
+    """`raw` with its `index`; as it is where that is its own already, or cannot be told from all else in it."""
     found = _INDEX.match(raw)
     if found is not None:
         # As engines write it, and we: nothing need be decoded.
         return b'{"index":%d' % index + raw[found.end() :]
-    return _encode(members_of(raw) | {"index": index})
+    members = members_told_apart(raw)
+    return raw if members is None else _encode(members | {"index": index})
 
 
 def first_of(ranked: Ranked, cut: int | None, note: Mapping[str, Any]) -> bytes:
@@ -295,7 +301,8 @@ def first_of(ranked: Ranked, cut: int | None, note: Mapping[str, Any]) -> bytes:
     results = listed(ranked.results[:cut])
     if ranked.body[:1] == b"[":
         return bytes(results)
-    return _encode(members_of(ranked.body) | {"results": results, "cascadia": note})
+    members = members_told_apart(ranked.body) or {}
+    return _encode(members | {"results": results, "cascadia": note})
 
 
 def shares(total: int, sizes: Sequence[int]) -> Iterator[int]:

@@ -8,7 +8,7 @@ from math import exp, log
 
 import msgspec
 
-from cascadia.router.openai.bounded import members_of
+from cascadia.router.openai.bounded import members_told_apart
 from cascadia.router.openai.one_pass import Part, margin
 
 FLOOR = 1e-6
@@ -20,7 +20,7 @@ def pooled(later: Part, earlier: Part, weight: float) -> Part:
     """`later` with its label and probabilities as pooled with `earlier`'s, which count for `weight` (0-1) of its own.
 
     As it is where the two are not of as many classes, or where a class wins that neither finds likeliest: nobody told
-    its label.
+    its label; and where it has too many members to change one.
     """
     if len(later.probs) != len(earlier.probs) or len(later.probs) < 2:
         return later
@@ -36,8 +36,10 @@ def pooled(later: Part, earlier: Part, weight: float) -> Part:
     source = next((part for part in (later, earlier) if _top(part.probs) == top), None)
     if source is None:
         return later
-    members = members_of(later.raw)
-    label = members_of(source.raw).get("label")
+    members = members_told_apart(later.raw)
+    if members is None:
+        return later
+    label = (members_told_apart(source.raw) or {}).get("label")
     told = {} if label is None else {"label": label}
     return Part(_encode(members | told | {"probs": probs}), margin(probs), probs)
 

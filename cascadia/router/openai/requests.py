@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cascadia.dispatch.prefix_affinity import point_of
-from cascadia.router.openai.bounded import SMALL_BYTES, members_of
+from cascadia.router.openai.bounded import MOST_TOKENS, SMALL_BYTES, members_of
 from cascadia.router.openai.errors import ApiError
 
 Api = Literal["chat", "completions", "embeddings", "responses", "classify", "rerank"]
@@ -94,13 +94,18 @@ class Fields(Struct):
 
     @property
     def output_tokens(self) -> int:
-        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens or OUTPUT_TOKENS
-        return limit if self.n is None and limit > 0 else max(1, limit) * max(1, self.n or 1)
+        limit = self.output_limit or OUTPUT_TOKENS
+        return limit if self.n is None else min(MOST_TOKENS, limit * max(1, self.n))
 
     @property
     def output_limit(self) -> int | None:
-        """Tokens that one answer may have, where the request says so."""
-        return self.max_completion_tokens or self.max_tokens or self.max_output_tokens
+        """Tokens that one answer may have, where the request says so. Below 1 it says that there is no limit, as
+        llama.cpp has it.
+        """
+        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens
+        if limit is None:
+            return None
+        return min(limit, MOST_TOKENS) if limit > 0 else None
 
     @property
     def truncate(self) -> bytes:
@@ -110,8 +115,8 @@ class Fields(Struct):
     @property
     def most_output(self) -> int | None:
         """Output limit, as `output_limit`, of all answers that are asked for."""
-        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens
-        return limit * max(1, self.n or 1) if limit else None
+        limit = self.output_limit
+        return None if limit is None else min(MOST_TOKENS, limit * max(1, self.n or 1))
 
     def beginning(self, name: str) -> bytes:
         """Value as `given`, of a long field no more than is looked at: its bytes are not copied."""

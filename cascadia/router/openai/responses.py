@@ -18,7 +18,7 @@ from cascadia.router.openai.answers import (
     events,
     refuse_other_than_json,
 )
-from cascadia.router.openai.bounded import Counted, decoded, slices
+from cascadia.router.openai.bounded import Counted, decoded, slices, tokens_said
 from cascadia.router.openai.requests import Fields
 from cascadia.router.openai.texts import Turn, text_of
 from cascadia.router.upstream.errors import UpstreamError
@@ -109,7 +109,7 @@ def usage_of_response(document: bytes) -> Usage:
         found = _usage.decode(document).usage
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return Usage()
-    return Usage(found.input_tokens or 0, found.output_tokens or 0) if found else Usage()
+    return _counted(found)
 
 
 def _written(document: bytes) -> Written:
@@ -127,8 +127,11 @@ def _written(document: bytes) -> Written:
         elif item.type == "function_call":
             choice.calls.append(ToolCall(item.name or "", item.arguments or ""))
     choice.text = "".join(texts)
-    usage = found.usage or _Usage()
-    return Written((choice,), Usage(usage.input_tokens or 0, usage.output_tokens or 0))
+    return Written((choice,), _counted(found.usage))
+
+
+def _counted(found: _Usage | None) -> Usage:
+    return Usage(tokens_said(found.input_tokens), tokens_said(found.output_tokens)) if found else Usage()
 
 
 class _InputItem(Turn):

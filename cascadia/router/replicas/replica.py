@@ -119,12 +119,12 @@ class Replica:
 
     def rest(self, now_s: float, asked_s: float | None) -> None:
         """Rests the replica, which said that it is full: it gets nothing for as long as it asked, or a little
-        longer each time.
+        longer each time: as where it asks for no time at all.
         """
         if now_s < self.rests_until_s:
             return  # said by others that were under way
         self.rest_s = min(LONGEST_REST_S, 2 * self.rest_s or FIRST_REST_S)
-        self.rests_until_s = now_s + (self.rest_s if asked_s is None else min(asked_s, LONGEST_ASKED_REST_S))
+        self.rests_until_s = now_s + (min(asked_s, LONGEST_ASKED_REST_S) if asked_s else self.rest_s)
 
     def drain(self) -> None:
         """Drains the replica: it gets nothing new and finishes what it has, until `undrain`, whatever its

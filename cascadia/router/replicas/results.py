@@ -81,7 +81,7 @@ def _seconds(after: bytes) -> float | None:
         return float(after)
     try:
         until = parsedate_to_datetime(after.decode("ascii"))
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     if until.tzinfo is None:
         until = until.replace(tzinfo=UTC)

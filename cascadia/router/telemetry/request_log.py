@@ -34,7 +34,12 @@ class Journal:
         if self._write is None:
             return
         entry["ts"] = int(self._clock() * 1e3) / 1e3
-        self._lines += orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
+        try:
+            self._lines += orjson.dumps(entry, option=orjson.OPT_APPEND_NEWLINE)
+        except TypeError:
+            # An integer beyond 64 bits, say, which JSON has and orjson does not.
+            self._failed(1)
+            return
         if len(self._lines) >= FLUSH_BYTES:
             self.flush()
         elif self._timer is None:
