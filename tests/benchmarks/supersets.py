@@ -11,18 +11,24 @@ import numpy as np
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.deadline import Deadline
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, Infeasible, OutOfTime
+from cascadia.domain.external import External
 from cascadia.domain.objective import Objective
-from cascadia.domain.problem import Problem
-from cascadia.planner.plan import routings_of, solver
+from cascadia.domain.problem import EXTERNAL, Problem
+from cascadia.planner.plan import plan, routings_of, solver
 from cascadia.planner.refinement.refine import Effort, rank
 from cascadia.planner.refinement.supersets import best_of_parts
 from cascadia.planner.search.context import allowed, start_search
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.speculation import Speculation
 from tests.benchmarks.exhaustive import random_problem
+from tests.unit.planner.pointed import with_exits
 
 TOLERANCE = 1e-9
 SOME = Effort(simulated_requests=30_000)
 """A tenth of what planning does, so that many pairs can be tried: what is promised holds for any effort."""
+FEW = Effort(simulated_requests=4000, routings=3, combinations=300)
+"""Of pairs of whole plans, which take several searches each."""
 GPUS = {"h100-sxm": 2.95, "l40s": 0.9, "a100-sxm": 1.6, "h200-sxm": 3.6}
 
 
@@ -35,10 +41,13 @@ class Pair:
     more: Problem
     efforts: tuple[Effort | None, Effort | None] = (SOME, SOME)
     limits_s: tuple[float, float] = (inf, inf)
+    whole: bool = False
+    """Of the whole plan, exits and gears included, not of the search alone."""
 
     @property
     def values(self) -> tuple[float, float]:
-        return tuple(map(best_value, (self.less, self.more), self.efforts, self.limits_s))  # type: ignore[return-value]
+        value = planned_value if self.whole else best_value
+        return tuple(map(value, (self.less, self.more), self.efforts, self.limits_s))  # type: ignore[return-value]
 
 
 def best_value(problem: Problem, effort: Effort | None = None, time_limit_s: float = inf) -> float:
@@ -53,6 +62,17 @@ def best_value(problem: Problem, effort: Effort | None = None, time_limit_s: flo
         of = partial(solver, formulation="columns")
         best = best_of_parts(search, of, effort, lambda _: None).best
     return float("inf") if best is None else rank(problem, best)[0]
+
+
+def planned_value(problem: Problem, effort: Effort | None = None, time_limit_s: float = inf) -> float:
+    """The same of the finished plan, as it tells it."""
+    try:
+        result = plan(problem, effort=effort, deadline=Deadline(time_limit_s))
+    except (BadInput, Infeasible, OutOfTime):
+        return inf
+    predicted = result.plan.predicted
+    told = {"latency": predicted.objective_s, "cost": predicted.usd_per_hour}
+    return told.get(problem.objective.goal, -predicted.quality.lower)
 
 
 def worse(pair: Pair) -> float:
@@ -140,9 +160,12 @@ def bound_pair(seed: int) -> Pair:
 def stages_pair(seed: int) -> Pair:
     """A stage more is offered, and may be left out."""
     more = drawn(seed, 1)
-    kept = list(range(1, len(more.stages)))
+    return Pair("a stage more", _of_stages(more, list(range(1, len(more.stages)))), more)
+
+
+def _of_stages(more: Problem, kept: list[int]) -> Problem:
     w, q = more.workload, more.quality
-    less = replace(
+    return replace(
         more,
         stages=tuple(more.stages[s] for s in kept),
         workload=replace(w, input_tokens=w.input_tokens[kept], output_tokens=w.output_tokens[kept]),
@@ -155,7 +178,74 @@ def stages_pair(seed: int) -> Pair:
             output_tokens=q.output_tokens[kept],
         ),
     )
-    return Pair("a stage more", less, more)
+
+
+def exits_pair(seed: int) -> Pair:
+    """The first stage may answer before it has thought to the end."""
+    rng = np.random.default_rng([seed, 10])
+    bar, limit_s = float(rng.uniform(55.0, 76.0)), float(rng.choice([20.0, 40.0, 120.0]))
+    objective = (
+        Objective("latency", 0.95, bar, within=0.0),
+        Objective("cost", 0.95, bar, limit_s),
+        Objective("quality", 0.95, None, limit_s),
+    )[int(rng.integers(3))]
+    more = with_exits(objective, seed, requests=60, rate_rps=float(rng.choice([3.0, 12.0])))
+    return Pair("exits", replace(more, points=None), more, efforts=(FEW, FEW), whole=True)
+
+
+def speculation_pair(seed: int) -> Pair:
+    """Every engine may draft, often for nothing."""
+    rng = np.random.default_rng([seed, 11])
+    less = drawn(seed, int(rng.integers(1, 3)))
+    stages = tuple(
+        replace(
+            s,
+            config=replace(s.config, speculation=Speculation("ngram", 4, float(rng.uniform(0.0, 0.8)))),
+            searches_drafts=True,
+        )
+        for s in less.stages
+    )
+    objective = replace(less.objective, within=0.0)
+    less = replace(less, objective=objective)
+    return Pair("speculation", less, replace(less, stages=stages), efforts=(FEW, FEW), whole=True)
+
+
+def external_pair(seed: int) -> Pair:
+    """Behind the cascade, an API may be asked."""
+    rng = np.random.default_rng([seed, 12])
+    more, api = (
+        drawn(seed, 1),
+        External(
+            float(rng.uniform(0.1, 5.0)),
+            float(rng.uniform(0.5, 20.0)),
+            ttft_p50_s=0.5,
+            ttft_p95_s=1.0,
+            tpot_p50_s=0.01,
+            tpot_p95_s=0.01,
+            base_url="https://api.example.com",
+        ),
+    )
+    last = replace(more.stages[-1], architecture=None, engine=EXTERNAL, config=EngineConfig(), external=api)
+    more = replace(more, stages=(*more.stages[:-1], last), objective=replace(more.objective, within=0.0))
+    return Pair(
+        "an API", _of_stages(more, list(range(len(more.stages) - 1))), more, efforts=(FEW, FEW), whole=True
+    )
+
+
+def gears_pair(seed: int) -> Pair:
+    """Up to eight settings for rising load."""
+    rng = np.random.default_rng([seed, 13])
+    less = drawn(seed, 1)
+    o = less.objective
+    limit_s = o.latency_max_s or float(rng.choice([5.0, 20.0, 60.0]))
+    less = replace(less, objective=replace(o, latency_max_s=limit_s, within=0.0), gears=1)
+    return Pair("gears", less, replace(less, gears=8), efforts=(FEW, FEW), whole=True)
+
+
+def in_time_pair(seed: int) -> Pair:
+    """One pool of two or three is left out, of so many GPUs that the same time is not enough for a whole search."""
+    pair = pools_pair(seed)
+    return replace(pair, what="a pool more in the same time", limits_s=(1.0, 1.0), efforts=(None, None))
 
 
 KINDS: dict[str, Callable[[int], Pair]] = {
@@ -165,4 +255,9 @@ KINDS: dict[str, Callable[[int], Pair]] = {
     "time": time_pair,
     "bounds": bound_pair,
     "stages": stages_pair,
+    "exits": exits_pair,
+    "speculation": speculation_pair,
+    "external": external_pair,
+    "gears": gears_pair,
+    "pools-in-time": in_time_pair,
 }

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
-from cascadia.planner.refinement.state import Candidate, Refinement, rank, within_limits
+from cascadia.domain.problem import Problem
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.refinement.state import Candidate, Refinement, rank, strain, within_limits
 
 IN_RANK = 16
 """So many are tried as they stand. After them only those that are sent less, at their fullest stage, than every one
@@ -16,6 +18,28 @@ LEAST_LOADED = 8
 
 LATE = 2
 """Past the search's deadline so many are tried in rank, and as many of the least loaded."""
+
+
+def best_certified(
+    state: Refinement, candidates: Sequence[Candidate], starts: Sequence[Deployment]
+) -> Candidate | None:
+    """The first of `candidates` that is certified, or the best of `starts` where that is better.
+
+    Whoever ranks behind many that were refused is not asked in turn. What came from another search mostly held there,
+    and a search must not end worse than it began.
+    """
+    problem = state.search.problem
+    best = first_certified(state, candidates)
+    known = [state.seen[d.key] for d in starts if d.key in state.seen]
+    for c in sorted(known, key=lambda c: rank(problem, c)):
+        if best is not None and rank(problem, c) >= rank(problem, best):
+            break
+        # Its certificate decides; what this search's tables say of its load does not.
+        found = c if c.certificate is not None else state.certified(c)
+        state.seen[c.deployment.key] = found
+        if _holds(problem, found) and (best is None or rank(problem, found) < rank(problem, best)):
+            best = found
+    return best
 
 
 def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candidate | None:
@@ -55,6 +79,10 @@ def _best_settled(
         if other is not None and rank(problem, other) < rank(problem, found):
             found = other
     return found
+
+
+def _holds(problem: Problem, c: Candidate) -> bool:
+    return c.certificate is not None and c.certificate.holds and strain(problem, c) <= 1.0
 
 
 def _tried(state: Refinement, c: Candidate, refused: list[Candidate]) -> Candidate | None:

@@ -24,7 +24,7 @@ from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
-from cascadia.planner.refinement.certified import first_certified
+from cascadia.planner.refinement.certified import best_certified
 from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.shares import reshared
@@ -138,7 +138,7 @@ def refine(
     _share_anew(state)
     _batch_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
-    best = first_certified(state, [c for c in state.seen.values() if within_limits(problem, c)])
+    best = best_certified(state, [c for c in state.seen.values() if within_limits(problem, c)], starts)
     return best, list(state.seen.values())
 
 

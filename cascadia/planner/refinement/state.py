@@ -180,11 +180,18 @@ class Refinement:
         before = before_certified(self.search, d)
         return "" if before is None else broken(before)
 
-    def certificate(self, d: Deployment, factor: float = 1.0) -> Certificate:
-        """Certificate of a deployment at `factor` times the rate."""
-        decided = self.search.decisions(d.routing)
-        shares = self.search.capacities.shares(self.search.problem, d, decided)
-        return certify(self.simulator, d, decided, shares, factor=factor)
+    def certificate(self, d: Deployment) -> Certificate:
+        """Certificate of a deployment, kept for searches that share their memory: of more pools, or by another
+        goal."""
+        problem = self.search.problem
+        known: dict[object, Certificate] = self.search.memory.setdefault("certified", {})
+        if (key := (problem.objective.quantile, d.key)) not in known:
+            decided = self.search.decisions(d.routing)
+            shares = self.search.capacities.shares(problem, d, decided)
+            known[key] = certify(self.simulator, d, decided, shares)
+        simulator = known[key].simulator
+        told = replace(simulator.problem, cluster=problem.cluster, objective=problem.objective)
+        return replace(known[key], simulator=replace(simulator, problem=told))
 
 
 def before_certified(search: Search, d: Deployment) -> Certificate | None:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.refinement.batch_tokens import rebudgeted
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, rank, refine
@@ -22,6 +23,9 @@ from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
 from cascadia.planner.search.context import Search, on_pools
 
 EVERY = 3
+
+ONCE_MORE = 0.5
+"""Share of the time after the single pools' searches for the best of them, where its part of the time cut it short."""
 
 Names = frozenset[str]
 
@@ -52,13 +56,31 @@ def best_of_parts(
     problem = search.problem
     best: dict[Names, Candidate] = {}
     every: dict[object, Candidate] = {}
+    cut: dict[Names, Search] = {}
     loop: BilevelResult | None = None
+
+    def look(part: Search, names: Names, starts: Sequence[Deployment]) -> None:
+        nonlocal loop
+        one = searched(part, solver_of, effort, progress, starts)
+        every.update((c.deployment.key, c) for c in one.candidates)
+        loop = one.loop
+        if one.best is not None and (
+            names not in best or rank(problem, one.best) <= rank(problem, best[names])
+        ):
+            best[names] = one.best
+
     every_part = list(parts(problem.cluster))
     for at, pools in enumerate(every_part):
         part = on_pools(search, pools)
         if part is None:
             continue
         names = frozenset(pool.name for pool in pools)
+        if len(names) > 1 and (again := _best_cut_short(problem, best, cut)):
+            # Of that pool alone it would have had all the time: so near to it as can be.
+            longer = replace(cut[again], deadline=search.deadline.part(ONCE_MORE))
+            progress(f"on {' and '.join(again)} alone, once more")
+            look(longer, again, [best[again].deployment])
+            cut = {}
         whole = len(pools) == len(problem.cluster.pools)
         if (best or (loop is not None and not whole)) and search.deadline.leaves_out(
             f"the search on {' and '.join(sorted(names))}"
@@ -67,18 +89,22 @@ def best_of_parts(
         part = replace(part, deadline=search.deadline.part(1 / (len(every_part) - at)))
         if not whole:
             progress(f"on {' and '.join(sorted(names))} alone")
-        mine = [*_starts(best, names), *(starts if whole else ())]
-        one = searched(part, solver_of, effort, progress, mine)
-        every |= {c.deployment.key: c for c in one.candidates}
-        loop = one.loop
-        if one.best is not None:
-            best[names] = one.best
+        look(part, names, [*_starts(best, names), *(starts if whole else ())])
+        if len(names) == 1 and part.deadline.passed:
+            cut[names] = part
     assert (
         loop is not None
     )  # every stage fits on the whole cluster, which is left out only after another part
     chosen = min(best.values(), key=lambda c: rank(problem, c), default=None)
     search = (rebudgeted(search, chosen.deployment) if chosen else None) or search
     return Found(chosen, tuple(every.values()), search, loop)
+
+
+def _best_cut_short(problem: Problem, best: dict[Names, Candidate], cut: dict[Names, Search]) -> Names | None:
+    """The single pool with the best plan so far, where its search was cut short; else None."""
+    single = [names for names in best if len(names) == 1]
+    first = min(single, key=lambda names: rank(problem, best[names]), default=None)
+    return first if first in cut else None
 
 
 def searched(
@@ -99,7 +125,9 @@ def searched(
     if best is not None and (anew := rebudgeted(search, best.deployment)) is not None:
         progress("once more, with as many tokens an iteration as was found to help")
         loop = bilevel(anew, solver_of(anew), progress)
-        best, more = refine(anew, loop, effort=effort, progress=progress, starts=[*starts, best.deployment])
+        again, more = refine(anew, loop, effort=effort, progress=progress, starts=[*starts, best.deployment])
+        if again is not None and rank(search.problem, again) <= rank(search.problem, best):
+            best = again
         search, tried = anew, [*tried, *more]
     return Found(best, tuple(tried), search, loop)
 

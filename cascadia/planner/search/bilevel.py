@@ -36,7 +36,6 @@ MAX_ROUNDS = 12
 MU = 1000.0
 """Penalty weight, in multiples of the largest latency on the grid: any shortfall outweighs any latency."""
 CLOSELY = "routings near what the GPUs sustain"
-CLOSELY = "routings near what the GPUs sustain"
 CLOSER = 4
 HOPELESS = 0.8
 """Routings that are worked out although none has a price, if they seem to sustain this much of today's rate."""

@@ -1,11 +1,26 @@
 """Whoever is offered more pools gets no worse a plan."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
+from itertools import count
 
 import pytest
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.deadline import Deadline
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.plan import routings_of
+from cascadia.planner.refinement.certified import best_certified
+from cascadia.planner.refinement.state import Refinement
+from cascadia.planner.refinement.supersets import best_of_parts
+from cascadia.planner.search.context import start_search
+from cascadia.planner.search.reference_tables import References
+from cascadia.planner.search.solver import solver
 from tests.benchmarks.supersets import KINDS, SOME, best_value, drawn, worse
+from tests.unit.planner.problems import LARGE, NODE, problem, traffic
 
 CASES = 4
 
@@ -21,3 +36,35 @@ def test_none_of_three_pools_and_no_pair_is_better_than_all() -> None:
     pools = whole.cluster.pools
     for kept in [pools[:1], pools[1:2], pools[2:], pools[:2], pools[1:], (pools[0], pools[2])]:
         assert all_of_them <= best_value(replace(whole, cluster=Cluster(kept)), SOME) + 1e-9
+
+
+def test_in_little_time_the_best_pool_is_searched_once_more_before_several_are() -> None:
+    """A plan for that pool alone would have had all the time."""
+    given, ticks = drawn(0, 2, requests=60), count()
+    said: list[str] = []
+    with ThreadPoolExecutor(2) as threads:
+        hurried = Deadline(60, clock=lambda: float(next(ticks)))
+        search = start_search(given, routings_of(given)[0], threads, hurried)
+        best_of_parts(search, partial(solver, formulation="columns"), SOME, said.append)
+    alone = [text.split(" alone")[0] for text in said if " alone" in text]
+    assert len(alone) == 3
+    assert alone[2] in alone[:2]
+    assert said.index(f"{alone[2]} alone, once more") > said.index(f"{alone[1]} alone")
+
+
+def test_a_start_that_holds_is_given_whatever_else_is_refused() -> None:
+    p = problem((LARGE,), pools=(NODE,), trace=traffic(60, 20.0), quality_min=0.0)
+    with ThreadPoolExecutor(1) as threads:
+        search = start_search(p, routings_of(p)[0], threads)
+        state = Refinement(search, Simulator.of(p), References.of(search))
+
+        def replicas(count: int) -> Deployment:
+            return deployment(0, {0: (Replicas(search.shapes[0][0], count, 1.0),)})
+
+        enough, too_few = replicas(8), replicas(1)
+        state.simulate([enough, too_few])
+        found = best_certified(state, [], [too_few, enough])
+    assert found is not None
+    assert found.deployment == enough
+    assert found.certificate is not None
+    assert found.certificate.holds
