@@ -29,9 +29,13 @@ class Gathered:
         self._left = len(items)
         members = self.lane.members(items, self, monotonic(), deadline_s, truncate=truncate)
         self.batcher.add(self.lane, members)
+        late = StageFailed(self.lane.name, "deadline")
+        # A worker that hangs says nothing, and others of the batch may wait for longer.
+        timer = asyncio.get_running_loop().call_later(deadline_s - monotonic(), self.failed, 0, late)
         try:
             refused = await self._end
         finally:
+            timer.cancel()
             for member in members:
                 if self._said[member.slot] is None:
                     self.batcher.leave(member)

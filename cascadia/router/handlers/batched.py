@@ -26,6 +26,7 @@ class Batched:
         "_future",
         "_left",
         "_members",
+        "_timer",
         "batcher",
         "exchange",
         "lane",
@@ -49,6 +50,7 @@ class Batched:
         self._left = 0
         self._ended = False
         self._future: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
     async def begun(
         self, items: Sequence[bytes], deadline_s: float, *, given: bool, truncate: bytes = b""
@@ -76,12 +78,16 @@ class Batched:
         except (StageFailed, ApiError):
             self.exchange.on_leaving = None
             raise
+        if given and not self._ended:
+            # A worker that hangs says nothing, and others of the batch may wait for longer.
+            self._timer = asyncio.get_running_loop().call_later(deadline_s - monotonic(), self._rang)
 
     def answered(self, slot: int, said: Said) -> None:
         self.said[slot] = said
         self._left -= 1
         if not self._left and not self._ended:
             self._ended = True
+            self._no_timer()
             try:
                 self._answer()
             except Exception as error:  # noqa: BLE001 (the boundary: a fault of ours becomes OpenAI's error)
@@ -101,6 +107,13 @@ class Batched:
             self.exchange.error(error.api_error())
             self._close()
 
+    def _rang(self) -> None:
+        self.failed(0, StageFailed(self.lane.name, "deadline"))
+
+    def _no_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
     def left(self) -> None:
         if self._end():
             self.exchange.status = CLIENT_LEFT
@@ -117,6 +130,7 @@ class Batched:
         if self._ended:
             return False
         self._ended = True
+        self._no_timer()
         # Those that were answered before the rest was given up have cost what they took.
         self._took()
         for member in self._members:

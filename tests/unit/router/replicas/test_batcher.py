@@ -8,6 +8,7 @@ from time import monotonic
 from typing import Any
 
 import httpx
+import pytest
 
 from cascadia.domain.policy import Policies, Policy, PolicyRow
 from cascadia.router.openai.one_pass import refused_at
@@ -208,7 +209,7 @@ def test_a_batch_whose_worker_is_gone_is_answered_by_another() -> None:
         killed.kills = 1
         killed.free.set()
         both = [killed.engine, other.engine]
-        section = GroupSection(name="intent", max_wait_ms=100, min_queue=[_lengths(16)])
+        section = GroupSection(name="intent", slo_ms=60_000, max_wait_ms=9_000, min_queue=[_lengths(16)])
         async with started(*both), running(settings(both, None, section)) as router:
             found = await asyncio.gather(*(ask(router, str(n), "quick") for n in range(16)))
         assert [one.status_code for one in found] == [200] * 16
@@ -252,6 +253,38 @@ def test_who_leaves_is_left_out_and_the_others_are_answered() -> None:
         assert [one.status_code for one in found] == [200] * 3
         assert slow.batches[1] == ["1", "3"]
         assert router.lines[0]["status"] == 499
+
+    run(main)
+
+
+@pytest.mark.parametrize("model", ["intent", "quick", "cascadia"])
+def test_who_gave_a_deadline_and_waits_for_a_worker_that_hangs_is_told_by_then(model: str) -> None:
+    async def main() -> None:
+        slow = Slow()
+        async with started(slow.engine), running(settings([slow.engine], greedy(), SECTION)) as router:
+            patient = ask(router, "0", model)
+            await until(lambda: len(slow.batches) == 1)
+            behind = ask(router, "1", model, deadline_ms=100)
+            assert (await asyncio.wait_for(behind, 60)).status_code == 504
+            slow.free.set()
+            assert (await patient).status_code == 200
+        assert ["1"] not in slow.batches
+
+    run(main)
+
+
+@pytest.mark.parametrize("model", ["quick", "cascadia"])
+def test_who_gave_a_deadline_is_told_by_then_though_others_of_the_batch_wait_on(model: str) -> None:
+    async def main() -> None:
+        slow = Slow()
+        section = GroupSection(name="intent", slo_ms=60_000, max_wait_ms=9_000, min_queue=[_lengths(2)])
+        async with started(slow.engine), running(settings([slow.engine], None, section)) as router:
+            patient = ask(router, "0", model)
+            hurried = ask(router, "1", model, deadline_ms=300)
+            assert (await asyncio.wait_for(hurried, 60)).status_code == 504
+            slow.free.set()
+            assert (await patient).status_code == 200
+        assert sorted(slow.batches[0]) == ["0", "1"]
 
     run(main)
 
