@@ -22,14 +22,12 @@ from typing import ClassVar, NamedTuple
 
 from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Asked, TimedCandidate
-from cascadia.dispatch.latency_model import LatencyModel, Seen
+from cascadia.dispatch.latency_model import MISTAKEN, LatencyModel, Seen
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.output_length import OutputLength
 
 ENOUGH = 50
 """Answers of a kind after which a model that no plan has seeded is relied on."""
-MOST_ERROR = 0.5
-"""Mean relative error of a model beyond which it is not."""
 SPARE = 1.5
 """What is told of a long answer, times this, is to be within the deadline: batches grow while it is written."""
 UNEQUAL = 0.5
@@ -71,7 +69,9 @@ class _Kind:
     def next(self, loads: list[float]) -> int:
         """Place of the least loaded, equals in turn: several routers do not all begin with the same."""
         least, turn = min(loads), self.turn
-        at = loads.index(least, turn) if turn and least in loads[turn:] else loads.index(least)
+        at = loads.index(least)
+        if at < turn and least in loads[turn:]:
+            at = loads.index(least, turn)
         self.turn = at + 1
         return self.places[at]
 
@@ -106,25 +106,28 @@ class EarliestFinish:
         """Index of the replica that gets the request."""
         if candidates != self._candidates:
             self._arrange(candidates)
-        tokens = asked.tokens
         if not (self._relied and self._unequal and self.length.tells):
             return self.least.choose(candidates, self.tokens(asked))
-        mean, high = self.length.expected(tokens, asked.most_output)
-        left_s = asked.left_s
+        tokens, most_output, _, left_s = asked
+        mean, high = self.length.expected(tokens, most_output)
+        bounded = left_s != inf
         best: _Kind | None = None
         cost = first_s = inf
         soonest, chosen, spare = self._kinds[0], _NONE, _NONE
         for kind in self._kinds:
             base_s, read_s, step_s, load_s = kind.model.coefficients
             loads = [c.load for c in kind.members]
-            least = min(loads)
-            begins_s, token_s = base_s + read_s * tokens, step_s + load_s * least
+            begins_s, token_s = base_s + read_s * tokens, step_s + load_s * min(loads)
             took_s = begins_s + mean * token_s
-            worth = 1.0 if left_s == inf else kind.worth
-            if SPARE * (begins_s + high * token_s) <= left_s and worth * took_s < cost:
-                best, cost, chosen = kind, worth * took_s, loads
             if took_s < first_s:
                 soonest, first_s, spare = kind, took_s, loads
+            # Without a deadline the first to finish costs least.
+            if (
+                bounded
+                and (worth_s := kind.worth * took_s) < cost
+                and SPARE * (begins_s + high * token_s) <= left_s
+            ):
+                best, cost, chosen = kind, worth_s, loads
         if best is None:
             best, chosen = soonest, spare
         return best.next(chosen)
@@ -186,4 +189,4 @@ class EarliestFinish:
 
 
 def _is_relied_on(model: LatencyModel) -> bool:
-    return (model.seeded or model.answers >= ENOUGH) and model.error <= MOST_ERROR
+    return (model.seeded or model.answers >= ENOUGH) and model.error <= MISTAKEN

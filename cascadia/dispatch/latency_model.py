@@ -19,7 +19,7 @@ from typing import NamedTuple
 FORGETS = 0.9998
 """What an answer counts for when the next one is there: half after 3,500. Faster, and a passing crowd is taken for the
 way that replicas are (docs/models/unequal.md)."""
-DOUBT, DOUBT_OF_PLANS = 1.0, 0.001
+DOUBT, DOUBT_OF_PLANS = 100.0, 0.001
 """How far from their first values, relative to `SCALE`, coefficients are thought to be; and from a plan's."""
 MOST_MISS = 0.5
 """Of the time that was taken: an answer that was further off counts for no more."""
@@ -29,6 +29,11 @@ LEAST = 1e-6
 """Of a coefficient, relative to `SCALE`."""
 MOST_DOUBT = 1.0
 """Where nothing new is seen, doubt grows with forgetting: beyond this nothing is forgotten."""
+MISTAKEN = 0.5
+"""Mean error beyond which a model is not relied on..."""
+ANEW = 200
+"""...and begun anew after so many answers in a row: a plan may be wrong, and an engine become another. What a passing
+crowd does is over sooner."""
 LEARNS = 0.02
 """Weight of the latest answer in the mean error."""
 MOST_ERROR = 10.0
@@ -73,10 +78,12 @@ class LatencyModel:
     answers: int = 0
     _doubt: list[list[float]] = field(init=False)
     _found: list[float] = field(init=False)
+    _mistaken: int = 0
+    _learnt: int = 0
 
     def __post_init__(self) -> None:
         doubt = DOUBT_OF_PLANS if self.seeded else DOUBT
-        self._doubt = [[doubt if i == j else 0.0 for j in _TERMS] for i in _TERMS]
+        self._doubt = _alone(doubt)
         self._found = [c / scale for c, scale in zip(self.coefficients, SCALE, strict=True)]
 
     def seconds(self, seen: Seen, output_tokens: float) -> float:
@@ -92,7 +99,11 @@ class LatencyModel:
         told = self.seconds(seen, output_tokens)
         error = min(abs(seconds - told) / seconds, MOST_ERROR)
         self.error += max(LEARNS, 1 / self.answers) * (error - self.error)
-        if self.answers <= FIRST or self.answers % FOLLOWED == 0:
+        self._mistaken = self._mistaken + 1 if self.error > MISTAKEN else 0
+        if self._mistaken == ANEW:
+            self._doubt, self._learnt, self._mistaken = _alone(DOUBT), 0, 0
+        self._learnt += 1
+        if self._learnt <= FIRST or self._learnt % FOLLOWED == 0:
             self._follow(seen, output_tokens, seconds)
 
     def _follow(self, seen: Seen, output_tokens: int, seconds: float) -> None:
@@ -105,17 +116,41 @@ class LatencyModel:
         px = [sum(p * v for p, v in zip(row, x, strict=True)) for row in doubt]
         spread = forgets + sum(p * v for p, v in zip(px, x, strict=True))
         miss = 1.0 - sum(t * v for t, v in zip(theta, x, strict=True))
-        if self.answers > FIRST:
+        if self._learnt > FIRST:
             miss = max(-MOST_MISS, min(MOST_MISS, miss))
         self._found = [t + p / spread * miss for t, p in zip(theta, px, strict=True)]
-        # No request is sped up by another. What is found is left as it is: the squares are least there.
-        self.coefficients = Coefficients(
-            *(max(LEAST, t) * scale for t, scale in zip(self._found, SCALE, strict=True))
-        )
         self._doubt = [
             [(p - a * b / spread) / forgets for p, b in zip(row, px, strict=True)]
             for row, a in zip(doubt, px, strict=True)
         ]
+        # What is found is left as it is: the squares are least there.
+        told = self._found if min(self._found) >= LEAST else _none_below(self._found, self._doubt)
+        self.coefficients = Coefficients(*(t * scale for t, scale in zip(told, SCALE, strict=True)))
+
+
+def _alone(doubt: float) -> list[list[float]]:
+    """Nothing is known of how coefficients depend on each other."""
+    return [[doubt if i == j else 0.0 for j in _TERMS] for i in _TERMS]
+
+
+def _none_below(found: list[float], doubt: list[list[float]]) -> list[float]:
+    """The most likely coefficients near `found` of which none is below `LEAST`: no request is sped up by another.
+
+    One after the other is set there, and the rest go along as far as they are known together: answers of one length
+    tell the sum of two coefficients, and with one of them cut off alone the sum would be wrong for ever.
+    """
+    told = list(found)
+    for _ in _TERMS:
+        least = min(_TERMS, key=told.__getitem__)
+        below, own = told[least] - LEAST, doubt[least][least]
+        if below >= 0:
+            break
+        if own > 0:
+            told = [t - row[least] / own * below for t, row in zip(told, doubt, strict=True)]
+            with_it = doubt[least]
+            doubt = [[p - row[least] * q / own for p, q in zip(row, with_it, strict=True)] for row in doubt]
+        told[least] = LEAST
+    return [max(LEAST, t) for t in told]
 
 
 def load_of(running: int, outstanding_tokens: int) -> float:
