@@ -9,7 +9,8 @@ less than what it chose are walked by rising cost, and the first is taken
 3. whose ladder keeps both bounds on the whole trace.
 
 So a plan with gears never costs more than one without. Which deployments were simulated is the search's choice, made
-for one setting: cheaper ones that it never looked at are not found.
+for one setting: cheaper ones that it never looked at are not found. Few are walked, so the walk is made for each
+combination of pools, lest cheap replicas of one that are too slow crowd out those of another.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.refinement.state import PLAINLY_OVERLOADED, Candidate
+from cascadia.planner.refinement.supersets import parts
 from cascadia.planner.search.context import Search
 from cascadia.planner.stability.certificate import certify
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -52,17 +54,29 @@ def cheaper_on_gears(
     if objective.goal != "cost" or deadline is None or search.problem.gears < 2:
         return None
     goals, simulator = Goals.of(search.problem, deadline.max_s), Simulator.of(search.problem)
-    looked_for = 0
-    for candidate in _cheaper(search, tried, chosen, goals):
-        if looked_for >= LADDERS or search.deadline.leaves_out("cheaper replicas with gears"):
-            return None
-        if not _light_enough(search, simulator, candidate, goals):
-            continue
-        progress(f"gears on ${candidate.usd_per_hour:,.2f}/h")
-        looked_for += 1
-        if (found := _placed(search, simulator, candidate, goals)) is not None:
-            return found
-    return None
+    light: dict[object, bool] = {}
+    placed: dict[object, Placed | None] = {}
+    best: Placed | None = None
+    for pools in parts(search.problem.cluster):
+        names = {pool.name for pool in pools}
+        here = [c for c in tried if all(r.shape.pool in names for _, mix in c.deployment.mixes for r in mix)]
+        looked_for = 0
+        for candidate in _cheaper(search, here, best.candidate if best else chosen, goals):
+            if looked_for >= LADDERS or search.deadline.leaves_out("cheaper replicas with gears"):
+                break
+            key = candidate.deployment.key
+            if key not in light:
+                light[key] = _light_enough(search, simulator, candidate, goals)
+            if not light[key]:
+                continue
+            looked_for += 1
+            if key not in placed:
+                progress(f"gears on ${candidate.usd_per_hour:,.2f}/h")
+                placed[key] = _placed(search, simulator, candidate, goals)
+            if (found := placed[key]) is not None:
+                best = found
+                break
+    return best
 
 
 def _cheaper(

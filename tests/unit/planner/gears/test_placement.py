@@ -5,10 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective, UnderLoad
-from cascadia.planner.gears.placement import cheaper_on_gears
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.gears.placement import LOOKED_AT, cheaper_on_gears
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
+from cascadia.planner.refinement.state import Candidate
 from cascadia.planner.routing.routings import Mixed
 from tests.unit.planner.gears.test_plan_gears import plan, spiky_problem
 
@@ -39,6 +42,33 @@ def test_the_cheapest_whose_ladder_keeps_the_bounds_is_taken(result: PlanResult)
     lower = result.search.routings.lower[list(ladder.routings)]
     assert lower.min() >= FLOOR
     assert lower[again.gear].mean() >= BAR
+
+
+def test_cheap_replicas_of_another_pool_that_are_too_slow_crowd_out_nothing(result: PlanResult) -> None:
+    dear = replace(max(result.candidates, key=lambda c: c.usd_per_hour), certificate=None)
+    alone = cheaper_on_gears(result.search, result.candidates, dear, lambda _: None)
+    assert alone is not None
+    (pool,) = result.search.problem.cluster.pools
+    d = alone.candidate.deployment
+
+    def slow(level: float) -> Candidate:
+        """One replica a stage, at next to no price."""
+        mixes = {
+            s: (
+                replace(
+                    mix[0], count=1, level=level, shape=replace(mix[0].shape, pool="other", usd_per_hour=0.01)
+                ),
+            )
+            for s, mix in d.mixes
+        }
+        return replace(alone.candidate, deployment=deployment(d.routing, mixes), certificate=None)
+
+    cluster = Cluster((pool, replace(pool, name="other")))
+    search = replace(result.search, problem=replace(result.search.problem, cluster=cluster))
+    crowd = [slow(1.0 + k) for k in range(LOOKED_AT)]
+    found = cheaper_on_gears(search, [*crowd, *result.candidates], dear, lambda _: None)
+    assert found is not None
+    assert found.candidate.usd_per_hour <= alone.candidate.usd_per_hour
 
 
 def test_nothing_is_looked_for_beside_other_goals_or_without_gears(result: PlanResult) -> None:
