@@ -92,7 +92,7 @@ def engine_command(
 
 def cascadia_command(*args: str) -> list[str]:
     """The command line of this very installation."""
-    return [sys.executable, "-c", "from cascadia.cli.main import main; main()", *args]
+    return [sys.executable, "-P", "-c", "from cascadia.cli.main import main; main()", *args]
 
 
 def cores() -> list[int]:

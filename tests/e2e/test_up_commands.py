@@ -58,6 +58,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         for name in ("small", "large")
     }
     (tmp_path / "local.yaml").write_text(json.dumps({"stages": engines}))
+    (tmp_path / "cascadia").mkdir()  # as where a clone lies
     found = Place(tmp_path, free_port())
     yield found
     subprocess.run([PROGRAM, "down"], cwd=tmp_path, capture_output=True, timeout=120)

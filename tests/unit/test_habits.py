@@ -29,3 +29,14 @@ def test_hooks_run_the_programs_of_make_check() -> None:
     called = {hook["entry"].removeprefix(".venv/bin/").split()[0] for hook in hooks}
     assert called == {command.split()[0] for command in CHECK}
     assert "docs/generate.py --check" in {c.removeprefix("python ") for c in CHECK}
+
+
+def test_processes_of_ours_import_nothing_from_where_a_command_runs() -> None:
+    """A folder called cascadia, as a clone's, or a file random.py there would be taken for ours or Python's."""
+    first = [
+        flag
+        for file in sorted((ROOT / "cascadia").rglob("*.py"))
+        for flag in re.findall(r'sys\.executable,\s*"(-\w+)"', file.read_text())
+    ]
+    assert len(first) >= 9
+    assert set(first) <= {"-P", "-I"}

@@ -1,5 +1,6 @@
 """Measurements of `cascadia demo`, as a table and in words."""
 
+import textwrap
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -26,19 +27,19 @@ def results_table(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -
     table.add_column("")
     for each in passes:
         table.add_column(_title(each, plan), justify="right")
-    table.add_column("cascade as planned", justify="right")
+    table.add_column("cascade\nas planned", justify="right")
     predicted = plan.predicted
     foreseen = {stage.name: stage.accepted for stage in predicted.stages}
     table.add_row(
         "right", *(f"{each.accuracy.value:.0%}" for each in passes), f"{predicted.quality.mean:.0f}%"
     )
     table.add_row("  95 % limits", *(_limits(each) for each in passes), f"≥ {predicted.quality.lower:.0f}%")
-    table.add_row("  in the plan's table", *(_known(each, alone) for each in passes), "")
+    table.add_row("  in plan's table", *(_known(each, alone) for each in passes), "")
     skill = skill_of(passes[0], passes[1], passes[-1])
     if skill is not None:
         blank = [""] * len(passes)
-        table.add_row("  of a coin, as dear", f"{skill.coin:.0%}", *blank)
-        table.add_row("  of an oracle, as dear", f"{skill.oracle:.0%}", *blank)
+        table.add_row("  coin, as dear", f"{skill.coin:.0%}", *blank)
+        table.add_row("  oracle, as dear", f"{skill.oracle:.0%}", *blank)
     for share, foretold in ((0.5, predicted.e2e.p50_s), (0.95, predicted.e2e.p95_s)):
         row = (f"{each.quantile_s(share):.2f} s" for each in passes)
         table.add_row(f"p{share * 100:.0f}", *row, f"{foretold:.2f} s")
@@ -159,7 +160,8 @@ def _title(each: Pass, plan: Plan) -> str:
     if each.name == CASCADE:
         return "cascade"
     model = next((stage.model for stage in plan.stages if stage.name == each.name), each.name)
-    return f"{each.name} alone\n{model.rpartition('/')[2]}"
+    # In lines of a few letters, so that the table fits on a terminal of 80 columns.
+    return "\n".join([f"{each.name} alone", *textwrap.wrap(model.rpartition("/")[2], 14)])
 
 
 def _limits(each: Pass) -> str:

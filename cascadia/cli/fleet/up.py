@@ -141,7 +141,7 @@ def _detached(found: "LocalPlan", folder: Path, url: str, output: Output) -> Non
     log = folder / "logs" / "up.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-c", COMMAND, *arguments],
+            [sys.executable, "-P", "-c", COMMAND, *arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -49,6 +49,6 @@ def ui(spec: Path, host: str, port: int, output: Output) -> None:
         sys.stdout.flush()
 
     with TemporaryDirectory(prefix="cascadia-ui-") as folder:
-        worker = Worker([sys.executable, "-c", CHILD], spec.resolve())
+        worker = Worker([sys.executable, "-P", "-c", CHILD], spec.resolve())
         plans = Plans(worker, Path(folder))
         run(application(plans, spec, hosts=LOOPBACK | {host}, files=PLAN_FILES), listening, told)

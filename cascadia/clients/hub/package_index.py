@@ -72,6 +72,7 @@ def _download(wheel: Wheel, staging: Path) -> Path:
     asked.write_text(f"{wheel.requirement} --hash=sha256:{wheel.sha256}\n")
     command = [
         sys.executable,
+        "-P",
         "-m",
         "pip",
         "--disable-pip-version-check",

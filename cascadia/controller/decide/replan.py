@@ -84,7 +84,14 @@ async def replan(request: Request, limit_s: float) -> Replanned:
     (request.out / REQUEST).write_text(json.dumps(_document(limited)))
     with (request.out / "planning.log").open("wb") as log:
         child = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", CHILD, str(request.out), stdout=log, stderr=log, start_new_session=True
+            sys.executable,
+            "-P",
+            "-c",
+            CHILD,
+            str(request.out),
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
         )
         try:
             async with asyncio.timeout(limit_s):

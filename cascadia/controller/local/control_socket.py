@@ -94,6 +94,7 @@ async def _done(fleet: LocalFleet, asked: Mapping[str, Any], down: Callable[[], 
             await fleet.route(told, asked["document"])
         case "down":
             down()
+            return {"done": "down", "pid": os.getpid()}
         case other:
             await by_name[other](asked["name"])
     return {"done": asked["do"]}

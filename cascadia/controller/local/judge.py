@@ -15,7 +15,7 @@ from cascadia.render.one_pass import exit_arguments
 
 STARTUP_S = 900.0
 """It may have to fetch its encoder first."""
-COMMAND = (sys.executable, "-c", "from cascadia.cli.main import main; main()")
+COMMAND = (sys.executable, "-P", "-c", "from cascadia.cli.main import main; main()")
 
 
 def stage_of_judge(plan: Plan, engine: Engine | None) -> str:

@@ -13,7 +13,7 @@ from cascadia.render.engine_groups import SHORTEST_DRAIN_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.one_pass import STARTUP_S, serve_arguments, worker_groups
 
-COMMAND = (sys.executable, "-c", "from cascadia.cli.main import main; main()")
+COMMAND = (sys.executable, "-P", "-c", "from cascadia.cli.main import main; main()")
 
 
 def one_pass_launches(plan: Plan, local: Local) -> dict[Kind, tuple[Launch, int]]:

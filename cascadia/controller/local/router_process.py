@@ -89,7 +89,7 @@ class RouterProcess:
         port = int(document.get("port", 8000))
         program = Program(
             ROUTER,
-            (sys.executable, "-c", SERVE, "serve", str(path), "--port", str(port)),
+            (sys.executable, "-P", "-c", SERVE, "serve", str(path), "--port", str(port)),
             port,
             drain_s=float(document.get("limits", {}).get("drain_s", 120.0)) + 5.0,
         )

@@ -309,7 +309,7 @@ class _Process(asyncio.Protocol):
 
 
 def _started(descriptor: int, cpu_s: float, wall_s: float) -> "subprocess.Popen[bytes]":
-    command = [sys.executable, "-m", PROGRAM, str(descriptor), str(cpu_s), str(wall_s)]
+    command = [sys.executable, "-P", "-m", PROGRAM, str(descriptor), str(cpu_s), str(wall_s)]
     return subprocess.Popen(
         command,
         stdin=subprocess.DEVNULL,

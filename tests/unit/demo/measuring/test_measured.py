@@ -1,14 +1,17 @@
 """What a pass came to, and how sure that is."""
 
 import io
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
 
-from cascadia.cli.demo.table import examples_table, findings
+from cascadia.cli.demo.table import examples_table, findings, results_table
+from cascadia.cli.shared.narrow import fitting
 from cascadia.demo.measuring.asking import Answer
 from cascadia.demo.measuring.measured import Pass, paired, wilson
 from cascadia.demo.questions.question import Question, words
+from tests.unit.planner.plans import a_plan
 
 
 def answers(pattern: str, stage: str = "small", seconds: float = 1.0) -> tuple[Answer, ...]:
@@ -49,6 +52,17 @@ def test_only_questions_where_two_differ_tell_who_is_better() -> None:
 
 def test_two_equals_are_equal_by_luck() -> None:
     assert paired(answers("+-"), answers("+-")).by_luck == 1.0
+
+
+def test_results_stand_side_by_side_on_a_terminal_of_80_columns() -> None:
+    """With names as long as those of the demo's models."""
+    plan = a_plan()
+    one, two = plan.stages[0], plan.stages[-1]
+    models = ("HuggingFaceTB/SmolLM2-135M-Instruct", "Qwen/Qwen2.5-Coder-0.5B-Instruct")
+    stages = tuple(replace(stage, model=model) for stage, model in zip((one, two), models, strict=True))
+    passes = [Pass(name, answers("+-" * 36), {"any": 90.0}) for name in ("cascadia", one.name, two.name)]
+    table = results_table(passes, replace(plan, stages=stages), {one.name: 0.65, two.name: 0.94})
+    assert fitting(table, Console(width=80)) is table
 
 
 def test_quantiles_are_of_answers_that_were_had() -> None:
