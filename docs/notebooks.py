@@ -26,7 +26,9 @@ def executed(path: Path) -> nbformat.NotebookNode:
         folder = Path(made) / "notebooks"
         folder.mkdir()
         os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        client = NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}})
+        resources = {"metadata": {"path": str(folder)}}
+        # A busy machine cuts one print in two.
+        client = NotebookClient(notebook, timeout=SECONDS, coalesce_streams=True, resources=resources)
         client.execute(env={**os.environ, "CASCADIA_CACHE_DIR": str(Path(made) / "cache")})
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)

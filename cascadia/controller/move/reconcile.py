@@ -88,7 +88,8 @@ def _check_gpus(observed: Observed, desired: Desired) -> None:
     for pool in sorted({kind.pool for kind in desired.counts}):
         there = observed.gpus.get(pool, 0)
         if desired.gpus(pool) > there:
-            what = f"the plan takes {desired.gpus(pool)} GPUs of {pool}, and there are {there}"
+            kind = "cores" if pool == "cpu" else f"GPUs of {pool}"
+            what = f"the plan takes {desired.gpus(pool)} {kind}, and there are {there}"
             raise Blocked(f"{what}; plan for what is there")
 
 
