@@ -6,7 +6,7 @@ from typing import Any
 import yaml
 
 from cascadia.domain.cluster import Cluster, Pool
-from cascadia.domain.plan import JudgePlan, LatencyLine, Plan, ReplicaGroup
+from cascadia.domain.plan import ExitPlan, ExitPromise, JudgePlan, LatencyLine, Plan, ReplicaGroup
 from cascadia.render import render
 from cascadia.render.kubernetes.chart_values import merged
 from cascadia.testing.plans import FRONTIER_API, POOLS, plan, stage, three_stages
@@ -84,6 +84,12 @@ def _two(judge: JudgePlan) -> Values:
     return values_of(plan([stage("small", ONE), stage("large", ONE)], POOLS, judge))
 
 
+def _thinking(promise: ExitPromise) -> Values:
+    at = (ExitPlan(512, 80.0, 0.4), ExitPlan(2048, 62.5, 0.2, last=True))
+    made = plan([stage("thinker", ONE, exits=at), stage("large", ONE)], POOLS, CERTAINTY)
+    return values_of(replace(made, exits=promise))
+
+
 API = replace(FRONTIER_API, requests_per_minute=605)
 THREE = values_of(three_stages())
 FRONTIER = values_of(
@@ -104,6 +110,8 @@ MATRIX: dict[str, Case] = {
             plan([stage("small", LEARNT, balancing="earliest-finish"), stage("large", ONE)], POOLS, CERTAINTY)
         )
     ),
+    "exits that are certified": Case(_thinking(ExitPromise(0.01, 0.9, 0.1))),
+    "exits of odd promises": Case(_thinking(ExitPromise(1e-7, 0.999999, 1.0))),
     "one stage": Case(values_of(plan([stage("only", ONE)], POOLS))),
     "a stage left out": Case(
         values_of(plan([stage("a"), stage("b", ONE), stage("c", ONE)], POOLS, CERTAINTY))

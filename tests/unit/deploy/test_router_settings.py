@@ -1,6 +1,7 @@
 """The router reads what the chart writes."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,13 @@ def test_gears_come_with_the_number_of_replicas_that_were_planned(tmp_path: Path
     assert {
         replica.planned for stage in settings("three stages", tmp_path).stages for replica in stage.replicas
     } == {1}
+
+
+@pytest.mark.parametrize("name", ["exits that are certified", "exits of odd promises"])
+def test_exits_come_with_their_promise(name: str, tmp_path: Path) -> None:
+    thinker, large = settings(name, tmp_path).stages
+    promised = MATRIX[name].values["cascade"]["exits"]
+    assert thinker.promise is not None
+    assert asdict(thinker.promise) == promised
+    assert [(each.thinking_tokens, each.threshold) for each in thinker.exits][0] == (512, 80.0)
+    assert large.exits == ()
