@@ -101,5 +101,5 @@ def test_exits_come_with_their_promise(name: str, tmp_path: Path) -> None:
     promised = MATRIX[name].values["cascade"]["exits"]
     assert thinker.promise is not None
     assert asdict(thinker.promise) == promised
-    assert [(each.thinking_tokens, each.threshold) for each in thinker.exits][0] == (512, 80.0)
+    assert (thinker.exits[0].thinking_tokens, thinker.exits[0].threshold) == (512, 80.0)
     assert large.exits == ()

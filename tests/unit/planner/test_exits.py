@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import ExitPlan, ExitPromise
-from cascadia.domain.points import Points
+from cascadia.domain.points import Exit, Points
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import plan_json, read_plan, write_plan
 from cascadia.planner.account.exits import folded_as_planned
@@ -24,6 +24,7 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import NO_CLIMB, PlanResult, plan
 from cascadia.planner.problem.points import read_as_planned
 from cascadia.planner.problem.quality_file import write_quality
+from cascadia.planner.problem.scores import trial_notes
 from cascadia.planner.refinement.refine import effort_for
 from cascadia.planner.refinement.state import Refinement
 from cascadia.planner.replay.replay import replay
@@ -245,3 +246,14 @@ def test_a_replay_draws_those_that_its_plan_drew() -> None:
     expected = 0.9 * unpromised.output_tokens[0].mean() + 0.1 * table.drawn_tokens[0].mean()
     assert table.mean_tokens[0] == pytest.approx(expected)
     assert table.mean_tokens[0] > unpromised.mean_tokens[0]
+
+
+def test_a_plan_says_that_verdicts_on_trials_are_not_simulated() -> None:
+    """A judge on GPUs would be short of them; one on the router takes milliseconds."""
+    made = with_exits(MEDIAN, requests=50)
+    exiting = (replace(made.stages[0], exits=(Exit(200),)), *made.stages[1:])
+    hosted, near = (replace(made.judge, kind=kind) for kind in ("llm", "embedding"))
+    (note,) = trial_notes(hosted, exiting)
+    assert "verdicts on trials at exits are not simulated" in note
+    without = tuple(replace(stage, exits=()) for stage in exiting)
+    assert trial_notes(hosted, without) == trial_notes(near, exiting) == []
