@@ -70,9 +70,10 @@ class Objective:
 
         `latency_s` is of `quantile`, `levels_s` of each of `levels`.
         """
-        reached = levels_s if self.latency_max_s is None else (latency_s, *levels_s)
-        ratios = (s / level.max_s for s, level in zip(reached, self.bounds, strict=True))
-        return max(ratios, default=0.0)
+        own = () if self.latency_max_s is None else (latency_s / self.latency_max_s,)
+        return max(
+            [*own, *(s / level.max_s for s, level in zip(levels_s, self.levels, strict=True))], default=0.0
+        )
 
 
 GEARS = 8

@@ -25,11 +25,9 @@ class Deployment:
 
     def __post_init__(self) -> None:
         # Both are asked for again with each step of a search, of all that it has looked at.
-        alike = tuple(
-            (stage, tuple(sorted((r.shape.key, r.count, r.level) for r in mix))) for stage, mix in self.mixes
-        )
+        alike = tuple([(stage, _alike(mix)) for stage, mix in self.mixes])
         object.__setattr__(self, "key", (self.routing, alike))
-        usd = sum(r.shape.usd_per_hour * r.count for _, mix in self.mixes for r in mix)
+        usd = sum([r.shape.usd_per_hour * r.count for _, mix in self.mixes for r in mix])
         object.__setattr__(self, "usd_per_hour", usd)
 
     def mix(self, stage: int) -> Mix:
@@ -59,6 +57,12 @@ class Deployment:
     def rent_usd_per_hour(self, cluster: Cluster) -> float:
         """Price of what it takes, nodes whole."""
         return sum(self.rented(pool) * pool.usd_per_unit_hour for pool in cluster.pools)
+
+
+def _alike(mix: Mix) -> tuple[object, ...]:
+    """A mix's groups in an order that does not depend on who wrote them down first."""
+    groups = [(r.shape.key, r.count, r.level) for r in mix]
+    return tuple(groups if len(groups) < 2 else sorted(groups))
 
 
 def deployment(routing: int, mixes: dict[int, Mix]) -> Deployment:

@@ -8,6 +8,7 @@ the routing that wins a round is then priced exactly, by tables of its own and t
 
 import itertools
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import pulp
@@ -29,6 +30,15 @@ BEYOND = (2.0, 4.0, 8.0)
 requests go on at levels where those have given up, and so do slow judges."""
 JUDGE_PART = 0.08
 """The judge is priced at this part of the bound, if it can be as fast; refinement finds its real place."""
+
+
+class Group(NamedTuple):
+    """Routings, by position, that send a stage multiples `ratio` of the work that `table` is of."""
+
+    table: StageTable
+    gated: bool
+    chosen: Ints
+    ratio: Floats
 
 
 class Prices:
@@ -67,25 +77,31 @@ class Prices:
 
     def _by_covering(self) -> Floats:
         price = np.full(self._count, np.inf)
+        alike = {stage: self._alike(stage) for stage in self._work}
         for bound_s in self._grid[::-1].tolist():
-            need = sum((self._gpus_needed(stage, bound_s) for stage in self._work), np.zeros(self._count))
+            needs = (self._gpus_needed(stage, groups, bound_s) for stage, groups in alike.items())
+            need = sum(needs, np.zeros(self._count))
             price[need <= self._cluster.gpus] = bound_s
         return price
 
-    def _gpus_needed(self, stage: int, bound_s: float) -> Floats:
+    def _gpus_needed(self, stage: int, groups: Sequence[Group], bound_s: float) -> Floats:
         """Fewest GPUs with which the stage keeps within `bound_s`, verdict included, for each routing."""
+        need = np.zeros(self._count)
+        for table, gated, chosen, ratio in groups:
+            need[chosen] = self._covering(table, self._allowed(stage, bound_s, gated), ratio)
+        return need
+
+    def _alike(self, stage: int) -> list[Group]:
+        """Routings whose need is read off one table, gated or not: the same for every bound."""
         work = self._work[stage]
-        need = np.zeros(len(work))
+        groups = []
         for at, reference in enumerate(self._references[stage]):
             mine = (work > 0) & (self._nearest[stage] == at)
-            for gated in (False, True):
-                chosen = mine & (self._judged[:, stage] == gated) if stage != JUDGE else mine
-                if chosen.any() and not (stage == JUDGE and gated):
-                    allowed = self._allowed(stage, bound_s, gated)
-                    need[chosen] = self._covering(
-                        reference.demand.table, allowed, work[chosen] / reference.work
-                    )
-        return need
+            for gated in (False,) if stage == JUDGE else (False, True):
+                chosen = np.flatnonzero(mine if stage == JUDGE else mine & (self._judged[:, stage] == gated))
+                if len(chosen):
+                    groups.append(Group(reference.demand.table, gated, chosen, work[chosen] / reference.work))
+        return groups
 
     def _allowed(self, stage: int, bound_s: float, gated: bool) -> float:
         judge_s = max(JUDGE_PART * bound_s, self._fastest_judge_s) if JUDGE in self._work else self._verdict_s

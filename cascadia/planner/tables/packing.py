@@ -70,9 +70,15 @@ def units_needed(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> int:
 
 
 def fits(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> bool:
-    counts = tuple(counts)
-    number = [count for _, count in counts]
+    own = [(shape, count) for shape, count in counts if shape.pool == pool.name]
+    if sum(_units(shape, 1, pool) * count for shape, count in own) > pool.gpus:
+        return False
+    sizes = {min(shape.tp, pool.gpus_per_node) for shape, _ in own}
+    if packs_perfectly(pool) and not any(size & (size - 1) for size in sizes):
+        # A search asks this of all that it thinks of. Here the rows of larger sizes are parts of the sum just made.
+        return True
     return all(
-        sum(w * c for w, c in zip(row.weights, number, strict=True)) <= row.limit
-        for row in packing_rows(pool, (shape for shape, _ in counts))
+        sum(_units(shape, size, pool) * count for shape, count in own)
+        <= pool.nodes * (pool.gpus_per_node // size)
+        for size in sizes
     )
