@@ -1,5 +1,6 @@
 """Claims about plans that tests/unit makes of a few cases, made of the others, which take long."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -14,8 +15,17 @@ from cascadia.planner.plan import plan
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.refine import Effort
 from tests.benchmarks.supersets import best_value
+from tests.unit.planner import test_many_stages as many_stages
+from tests.unit.planner import test_optimality as optimality
+from tests.unit.planner import test_shapes_in_plans as shapes
+from tests.unit.planner.baselines import test_baselines as baselines
 from tests.unit.planner.infeasible import test_infeasible as infeasible
+from tests.unit.planner.refinement import test_batch_tokens as batch_tokens
+from tests.unit.planner.refinement import test_goals as goals
 from tests.unit.planner.refinement import test_mixtures as mixtures
+from tests.unit.planner.refinement import test_supersets as supersets
+from tests.unit.planner.routing import test_guarantee as guarantee
+from tests.unit.planner.routing.random_tables import random_table
 from tests.unit.planner.stability import test_stability as stability
 
 LITTLE = Effort(simulated_requests=20_000)
@@ -83,3 +93,49 @@ def test_a_number_of_gpus_keeps_the_latency_bound_too() -> None:
 @pytest.mark.parametrize("bar", [60.0, 64.0])
 def test_nobody_is_worse_off_for_there_being_mixtures(bar: float, monkeypatch: pytest.MonkeyPatch) -> None:
     mixtures.test_nobody_is_worse_off_for_there_being_mixtures(bar, monkeypatch)
+
+
+@pytest.mark.parametrize("slower", [1.05, 1.5])
+def test_both_other_goals_keep_a_bound_between(slower: float) -> None:
+    fastest = goals.planned(Objective("latency", 0.95, 52.0)).plan
+    goals.test_the_cheapest_plan_keeps_both_bounds(fastest, slower)
+    goals.test_the_best_quality_keeps_the_latency_bound(fastest, slower)
+
+
+@pytest.mark.parametrize(("goal", "seed"), [("latency", 1), ("cost", 2), ("quality", 1)])
+def test_a_search_of_batch_tokens_is_never_worse_than_leaving_them(goal: str, seed: int) -> None:
+    batch_tokens.test_it_is_never_worse_than_leaving_them(goal, seed)
+
+
+@pytest.mark.parametrize("seed", range(supersets.CASES, 6))
+def test_a_pool_more_never_makes_the_plan_worse(seed: int) -> None:
+    supersets.test_a_pool_more_never_makes_the_plan_worse(seed)
+
+
+def test_neither_uniform_parallelism_nor_uniform_allocation_is_faster_with_little_traffic() -> None:
+    with ThreadPoolExecutor(2) as threads:
+        baselines.test_neither_uniform_parallelism_nor_uniform_allocation_is_faster(20.0, threads)
+
+
+@pytest.mark.parametrize("seed", [8, 40])
+def test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed: int) -> None:
+    optimality.test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed)
+
+
+@pytest.mark.parametrize(("kind", "seed"), [("odd", 23), ("two-pools", 30), ("two-pools", 37)])
+def test_so_is_one_where_unequal_replicas_are_best(kind: str, seed: int) -> None:
+    optimality.test_so_is_one_where_unequal_replicas_are_best_with_their_shares_enumerated_too(kind, seed)
+
+
+def test_plans_miss_the_bar_no_more_often_than_promised_with_continuous_scores() -> None:
+    guarantee.test_plans_miss_the_bar_no_more_often_than_promised(
+        random_table(2, 2_000, seed=4), (54.0, 58.0, 61.0), 200
+    )
+
+
+def test_four_stages_with_fine_scores_are_planned() -> None:
+    many_stages.test_two_to_six_stages_with_fine_scores_are_planned(4)
+
+
+def test_cascades_of_four_stages_are_planned() -> None:
+    shapes.test_cascades_of_four_and_five_stages_are_planned(4)

@@ -1,6 +1,7 @@
 """Problems without files: models of the catalogue on made traffic, small enough to plan in half a second."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,9 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.domain.quality import QualityTable
+from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.problem.join import join
+from cascadia.planner.refinement.state import Effort
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.trace import Trace
@@ -95,3 +98,11 @@ def quality_table(score: object, quality: object) -> QualityTable:
         input_tokens=np.full(seen.shape, 500.0),
         output_tokens=np.full(seen.shape, 120.0),
     )
+
+
+SHORT = Effort(simulated_requests=40_000)
+
+
+def briefly(given: Problem, **asked: Any) -> PlanResult:
+    """The plan after a short search, for what holds of every plan however long was searched for it."""
+    return plan(given, **{"effort": SHORT, **asked})

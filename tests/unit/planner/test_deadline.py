@@ -9,7 +9,7 @@ from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.domain.objective import Objective
 from cascadia.planner.plan import plan
 from tests.unit.planner.played_again import played_again
-from tests.unit.planner.problems import NODE, hosted_judge, problem
+from tests.unit.planner.problems import NODE, briefly, hosted_judge, problem
 
 CASES = [
     problem(judge=hosted_judge()),
@@ -44,4 +44,4 @@ def test_a_bar_out_of_reach_is_infeasible_whatever_the_time() -> None:
 
 
 def test_without_a_deadline_nothing_is_left_out() -> None:
-    assert not any("time limit" in note for note in plan(problem()).notes)
+    assert not any("time limit" in note for note in briefly(problem()).notes)

@@ -21,7 +21,7 @@ from cascadia.planner.stability.certificate import certify
 from cascadia.render import targets_for
 from cascadia.router.settings.from_plan import settings_of
 from cascadia_sim.iteration.engine_config import EngineConfig
-from tests.unit.planner.problems import MEDIUM, ON_ROUTER, problem, rising_table, traffic
+from tests.unit.planner.problems import MEDIUM, ON_ROUTER, briefly, problem, rising_table, traffic
 
 API = External(
     1.0,
@@ -58,7 +58,7 @@ def with_api(rate_rps: float, api: External = API, quality_min: float = 57.0) ->
 
 @pytest.fixture(scope="module")
 def busy() -> Plan:
-    return plan(with_api(20.0)).plan
+    return briefly(with_api(20.0)).plan
 
 
 def test_a_busy_cascade_owns_the_first_stage_and_pays_for_the_tokens_of_the_last(busy: Plan) -> None:
@@ -90,7 +90,7 @@ def test_the_router_asks_the_api_under_its_name_with_the_key_of_the_environment(
 def test_below_the_break_even_rate_a_plan_needs_no_gpu_and_above_it_does() -> None:
     """What is told of the rate is what plans do: far below it the API alone is cheapest."""
     slow = with_api(0.02)
-    found = plan(slow)
+    found = briefly(slow)
     assert found.plan.gpus == 0
     assert found.plan.predicted.usd_per_hour == pytest.approx(
         3600 * slow.workload.rate_rps * usd_per_request(slow, 1), rel=1e-6
@@ -103,9 +103,9 @@ def test_below_the_break_even_rate_a_plan_needs_no_gpu_and_above_it_does() -> No
 
 def test_a_limit_is_a_capacity() -> None:
     """At two requests a second, none may send an API of 30 a minute more than a quarter."""
-    limited = plan(with_api(2.0, replace(API, requests_per_minute=30))).plan.predicted.stages[1]
+    limited = briefly(with_api(2.0, replace(API, requests_per_minute=30))).plan.predicted.stages[1]
     assert limited.rate_rps <= 0.5 * 1.02
-    free = plan(with_api(2.0)).plan.predicted
+    free = briefly(with_api(2.0)).plan.predicted
     assert np.isfinite(free.usd_per_hour)
     assert limited.load is not None
     assert limited.load <= 1.02

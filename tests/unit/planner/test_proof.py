@@ -18,7 +18,7 @@ from cascadia.planner.plan import Formulation
 from cascadia.planner.tables.packing import packs_perfectly
 from tests.unit.planner.enumeration import best_by_enumeration
 from tests.unit.planner.instances import random_instance
-from tests.unit.planner.problems import hosted_judge, problem
+from tests.unit.planner.problems import briefly, hosted_judge, problem
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_on_one_pool_of_perfect_nodes_the_unproven_answer_is_the_proven_one() ->
 
 @pytest.mark.parametrize("formulation", ["columns", "paper"])
 def test_a_plan_whose_allocation_was_proven_is_optimal(formulation: Formulation) -> None:
-    found = plan.plan(problem(judge=hosted_judge()), formulation=formulation).plan
+    found = briefly(problem(judge=hosted_judge()), formulation=formulation).plan
     assert found.proof.status == "optimal"
     assert found.proof.formulation == formulation
     assert found.proof.bound_s == found.proof.objective_s
@@ -106,7 +106,7 @@ def test_a_plan_whose_allocation_was_proven_is_optimal(formulation: Formulation)
 @pytest.mark.parametrize("formulation", ["columns", "paper"])
 @pytest.mark.usefixtures("gives_up")
 def test_a_plan_whose_solver_gave_up_is_an_incumbent_with_a_gap(formulation: Formulation) -> None:
-    found = plan.plan(problem(judge=hosted_judge()), formulation=formulation).plan
+    found = briefly(problem(judge=hosted_judge()), formulation=formulation).plan
     assert is_an_incumbent(found)
     assert parse_plan(plan_json(found), "plan") == found
 
@@ -125,18 +125,18 @@ def test_a_winner_that_no_table_promises_is_an_incumbent(monkeypatch: pytest.Mon
         return (lambda demands: None) if prove else solver(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(plan, "solver", without_proof)
-    found = plan.plan(problem()).plan
+    found = briefly(problem()).plan
     assert is_an_incumbent(found)
     assert found.proof.objective_s == max(stage.latency.p95_s for stage in found.predicted.stages)
 
 
 def test_a_plan_says_of_how_many_deployments_it_is_the_best() -> None:
-    result = plan.plan(problem())
+    result = briefly(problem())
     assert result.plan.proof.tried == len(result.candidates) > 1
 
 
 def test_a_plan_of_an_older_version_does_not_say_how_many_were_tried() -> None:
-    text = plan_json(plan.plan(problem()).plan)
+    text = plan_json(briefly(problem()).plan)
     tried = next(line for line in text.splitlines() if '"tried"' in line)
     older = text.replace(f"{tried}\n", "")
     assert older != text

@@ -13,13 +13,13 @@ from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.error_range import erring, error_range
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.simulation import quantile_s
-from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.plan import PlanResult
 from cascadia.planner.stability.certificate import certify
 from cascadia.planner.stability.repeats import repeated
 from cascadia_sim.calibration.catalogue import closest_calibration
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.scaled_timing import scaled
-from tests.unit.planner.problems import hosted_judge, problem
+from tests.unit.planner.problems import briefly, hosted_judge, problem
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ H200 = Pool("h200", "h200-sxm", 1, 8, 3.5)
 
 @pytest.fixture(scope="module")
 def found() -> PlanResult:
-    return plan(problem(judge=hosted_judge(), pools=(A100, H200)))
+    return briefly(problem(judge=hosted_judge(), pools=(A100, H200)))
 
 
 def p95_s(result: PlanResult, sign: int) -> float:

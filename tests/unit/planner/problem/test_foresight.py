@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import cache
 from itertools import combinations, product
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Foresight, Problem
 from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import parse_plan, plan_json
@@ -89,8 +91,13 @@ def test_a_plan_is_no_slower_than_a_pre_router_with_the_same_foresight(
         )
 
 
+@cache
+def told_all() -> Plan:
+    return plan(given((SMALL, LARGE), 0.9)).plan
+
+
 def test_where_the_question_tells_all_and_the_score_nothing_there_is_no_judge() -> None:
-    made = plan(given((SMALL, LARGE), 0.9)).plan
+    made = told_all()
     back = parse_plan(plan_json(made), "plan.json")
     assert back == made
     assert back.skip_below[0] > 0
@@ -104,7 +111,7 @@ def test_where_the_question_tells_all_and_the_score_nothing_there_is_no_judge() 
 def test_drawn_paths_of_such_a_plan_are_as_predicted() -> None:
     from cascadia.planner.replay.replay import drawn_table
 
-    made = plan(given((SMALL, LARGE), 0.9)).plan
+    made = told_all()
     drawn = drawn_table(made, seed=1)
     decided = gate_decisions(made, drawn, np.arange(len(drawn)), drawn=True)
     assert not decided.judged.any()

@@ -10,14 +10,13 @@ import pytest
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import parse_plan, plan_json
-from cascadia.planner.plan import plan
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.replay.replay import replay
 from cascadia.render.targets import render, targets_for
 from cascadia_sim.evidence.unmeasured import why_unmeasured
 from cascadia_sim.hardware.catalogue import gpu, known_gpus
 from cascadia_sim.hardware.own import OwnGpu, Tflops, hardware_of, nearest_gpu
-from tests.unit.planner.problems import problem, traffic
+from tests.unit.planner.problems import briefly, problem, traffic
 from tests.unit.planner.specs import changed, write_spec
 
 pytestmark = pytest.mark.slow
@@ -112,7 +111,7 @@ def test_its_price_is_asked_for(folder: Path) -> None:
 @pytest.fixture(scope="module")
 def planned() -> Any:
     mine = Pool("mine", "my-gpu", 1, 8, 1.9, OWN)
-    return plan(problem(pools=[mine])).plan
+    return briefly(problem(pools=[mine])).plan
 
 
 def test_the_plan_carries_it_through_a_file_a_replay_and_the_manifests(planned: Any) -> None:
@@ -145,7 +144,7 @@ def test_an_edit_that_parts_name_and_figures_is_refused(planned: Any) -> None:
 
 def test_twice_the_bandwidth_and_peak_never_plan_slower(planned: Any) -> None:
     fast = OwnGpu("my-gpu", 96, 3600, Tflops(1000, 2000), 256, generation=hardware_of(OWN).generation)
-    faster = plan(problem(pools=[Pool("mine", "my-gpu", 1, 8, 1.9, fast)])).plan
+    faster = briefly(problem(pools=[Pool("mine", "my-gpu", 1, 8, 1.9, fast)])).plan
     assert faster.predicted.e2e.p95_s < planned.predicted.e2e.p95_s
 
 

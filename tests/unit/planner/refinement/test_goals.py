@@ -18,8 +18,8 @@ from tests.unit.planner.problems import FIVE, NODE, hosted_judge, problem, traff
 pytestmark = pytest.mark.slow
 
 
-LIMITS = (1.05, 1.1, 1.5, 3.0)
-"""Times the fastest plan's latency."""
+LIMITS = (1.1, 3.0)
+"""Times the fastest plan's latency; tests/e2e/test_plans_at_length.py has those between."""
 
 
 @cache
@@ -37,7 +37,7 @@ def fastest() -> Plan:
     return planned(Objective("latency", 0.95, 52.0)).plan
 
 
-@pytest.mark.parametrize("slower", [1.1, 1.5, 3.0])
+@pytest.mark.parametrize("slower", LIMITS)
 def test_the_cheapest_plan_keeps_both_bounds(fastest: Plan, slower: float) -> None:
     limit_s = slower * fastest.predicted.objective_s
     found = planned(Objective("cost", 0.95, 52.0, limit_s)).plan
@@ -54,13 +54,13 @@ def test_a_looser_bound_is_never_dearer(fastest: Plan) -> None:
 
 
 def test_no_cheaper_candidate_kept_the_bounds(fastest: Plan) -> None:
-    limit_s = 1.5 * fastest.predicted.objective_s
+    limit_s = LIMITS[0] * fastest.predicted.objective_s
     result = planned(Objective("cost", 0.95, 52.0, limit_s))
     kept = [c for c in result.candidates if c.latency_s <= limit_s and c.quality_lower >= 52.0]
     assert result.plan.predicted.usd_per_hour == min(c.usd_per_hour for c in kept)
 
 
-@pytest.mark.parametrize("slower", [1.05, 1.5, 3.0])
+@pytest.mark.parametrize("slower", LIMITS)
 def test_the_best_quality_keeps_the_latency_bound(fastest: Plan, slower: float) -> None:
     limit_s = slower * fastest.predicted.objective_s
     result = planned(Objective("quality", 0.95, latency_max_s=limit_s))

@@ -129,7 +129,7 @@ def test_compare_plans_with_mixtures_too() -> None:
     ],
 )
 def test_a_mixture_that_cannot_be_is_refused(key: str, value: object, said: str) -> None:
-    written = json.loads(plan_json(plan(coarse()).plan))
+    written = json.loads(plan_json(planned(62.0).plan))
     written["mixture"][key] = value
     with pytest.raises(BadInput, match=said):
         parse_plan(json.dumps(written), "plan.json")

@@ -23,6 +23,7 @@ from tests.unit.planner.problems import (
     MEDIUM,
     ON_ROUTER,
     SMALL,
+    briefly,
     hosted_judge,
     problem,
     rising_table,
@@ -56,7 +57,7 @@ def made(request: pytest.FixtureRequest) -> Made:
         table = replace(
             table, foreseen=np.clip(table.quality + 5.0, 0, 100), score=np.clip(table.score, 40, 60)
         )
-    found = plan(problem(models, judge=judge, trace=TRACE, table=table)).plan
+    found = briefly(problem(models, judge=judge, trace=TRACE, table=table)).plan
     assert sum(s.deployed for s in found.stages) > 1
     assert any(found.skip_below) == (request.param == "foreseen")
     return Made(found, table)
