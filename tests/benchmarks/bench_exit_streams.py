@@ -14,7 +14,7 @@ from cascadia.exits.controller import Controller
 from cascadia.exits.path import Path
 from cascadia.exits.readings import Bools, Floats
 
-RISK, CONFIDENCE, INPUTS = 0.05, 0.9, 1500
+RISK, CONFIDENCE, INPUTS, RUN = 0.05, 0.9, 1500, 10
 
 Stream = tuple[Path, Floats, Bools, Floats]
 """The path, doubts and losses (inputs, ramps), and the true risk of each setting."""
@@ -68,6 +68,13 @@ def certain_and_wrong(rng: np.random.Generator) -> Stream:
     return _steps(40), doubts, rng.random((INPUTS, 1)) < 0.2 * (1 - doubts), 0.2 * (limits - limits**2 / 2)
 
 
+def in_runs(rng: np.random.Generator) -> Stream:
+    """Each input `RUN` times in a row; one setting, whose risk is just above."""
+    path, doubts, wrong, risks = just_above(rng)
+    some = slice(INPUTS // 5)
+    return path, np.repeat(doubts[some], RUN, axis=0), np.repeat(wrong[some], RUN, axis=0), risks
+
+
 KINDS: tuple[Callable[[np.random.Generator], Stream], ...] = (
     just_above,
     two_settings,
@@ -76,15 +83,18 @@ KINDS: tuple[Callable[[np.random.Generator], Stream], ...] = (
     all_differ,
     knows_nothing,
     certain_and_wrong,
+    in_runs,
 )
 
 
-def broken(stream: Stream) -> tuple[bool, int, int]:
-    """Tells whether a setting above the constraint was ever in force; inputs before any was, and withdrawals."""
+def broken(stream: Stream, run: int = 1) -> tuple[bool, int, int]:
+    """Tells whether a setting above the constraint was ever in force; inputs before any was, and withdrawals. The same
+    input comes `run` times.
+    """
     path, doubts, wrong, risks = stream
     controller, above, first = Controller(Promise(RISK, CONFIDENCE), path, renewed=lambda *_: path), False, 0
     for at, (doubt, lost) in enumerate(zip(doubts, wrong, strict=True)):
-        controller.feed(lost.astype(np.int64), doubt, 0)
+        controller.feed(lost.astype(np.int64), doubt, 0, copy=at % run > 0)
         if controller.certified >= 0:
             above |= bool(risks[controller.certified] > RISK + 1e-12)
             first = first or at + 1
@@ -118,7 +128,8 @@ def main() -> None:
     parser.add_argument("--streams", type=int, default=200)
     streams = parser.parse_args().streams
     for number, kind in enumerate(KINDS):
-        seen = [broken(kind(np.random.default_rng([number, seed]))) for seed in range(streams)]
+        run = RUN if kind is in_runs else 1
+        seen = [broken(kind(np.random.default_rng([number, seed])), run) for seed in range(streams)]
         above, first = sum(one[0] for one in seen), [one[1] for one in seen if one[1]]
         came = f"first after {np.median(first):.0f}" if first else "none ever in force"
         print(f"{kind.__name__:20} above {RISK:.0%}: {above} of {streams}; {came}; "
