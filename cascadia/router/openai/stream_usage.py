@@ -2,7 +2,7 @@
 
 import re
 
-from cascadia.router.openai.bounded import SMALL_BYTES
+from cascadia.router.openai.bounded import MOST_TOKENS, SMALL_BYTES
 
 _TAIL_BYTES = 4096
 # An answer's own text cannot look like this: there a quotation mark has a backslash in front.
@@ -35,8 +35,9 @@ class StreamUsage:
         return max(self._events, self._text_bytes // _BYTES_A_TOKEN)
 
     def tokens(self, prompt_tokens: int) -> int:
-        """Tokens in and out together; `prompt_tokens` is an estimate for a stream that does not say."""
+        """Tokens in and out together; `prompt_tokens` is an estimate for a stream that does not say, or says
+        what no answer has."""
         taken, written = _INPUT.findall(self._tail), _OUTPUT.findall(self._tail)
-        if taken and written:
-            return int(taken[-1]) + int(written[-1])
+        if taken and written and (said := int(taken[-1]) + int(written[-1])) <= MOST_TOKENS:
+            return said
         return prompt_tokens + self.written

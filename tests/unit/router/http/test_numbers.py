@@ -11,6 +11,7 @@ from cascadia.router.access.keys import KeyLimits
 from cascadia.router.openai.bounded import MOST_TOKENS
 from cascadia.router.openai.one_pass import classified_in
 from cascadia.router.openai.requests import OUTPUT_TOKENS, read_fields
+from cascadia.router.openai.stream_usage import StreamUsage
 from cascadia.router.upstream.errors import UpstreamError
 from cascadia.testing.engines import FakeEngine, completion, send
 from cascadia.testing.one_pass import classification
@@ -90,6 +91,12 @@ def test_what_no_answer_can_have_is_not_counted(path: str, begin: str, end: str,
 def test_exits_that_no_engine_has_are_no_answer(told: dict[str, Any]) -> None:
     with pytest.raises(UpstreamError):
         classified_in(b"application/json", classification([[0.9, 0.1]], told), 1)
+
+
+def test_a_stream_that_counts_more_than_an_answer_can_have_is_estimated() -> None:
+    usage = StreamUsage()
+    usage.add(f'data: {{"usage":{{"prompt_tokens":7,"completion_tokens":{"9" * 40}}}}}\n\n'.encode())
+    assert usage.tokens(5) == 6
 
 
 def test_a_date_that_no_calendar_has_is_none() -> None:
