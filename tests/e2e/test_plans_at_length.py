@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import pytest
 import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cascadia.demo.plan_example import SPEC, SPEC_NAME, write_example
 from cascadia.domain.cluster import Cluster
@@ -16,6 +18,7 @@ from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.refine import Effort
 from tests.benchmarks.supersets import best_value
 from tests.unit.planner import test_many_stages as many_stages
+from tests.unit.planner import test_monotone as monotone
 from tests.unit.planner import test_optimality as optimality
 from tests.unit.planner import test_shapes_in_plans as shapes
 from tests.unit.planner.baselines import test_baselines as baselines
@@ -139,3 +142,25 @@ def test_four_stages_with_fine_scores_are_planned() -> None:
 
 def test_cascades_of_four_stages_are_planned() -> None:
     shapes.test_cascades_of_four_and_five_stages_are_planned(4)
+
+
+seeds = st.integers(0, 10_000)
+busier = st.sampled_from([1.0, 2.0, 4.0, 8.0])
+pairs_of_clusters = st.sampled_from([((1, 4), (1, 8)), ((1, 4), (2, 4)), ((1, 3), (2, 3)), ((1, 2), (1, 6))])
+FEW = settings(max_examples=4, deadline=None)
+
+
+@FEW
+@given(seeds, busier, st.tuples(st.floats(0, 1), st.floats(0, 1)))
+def test_a_higher_bar_never_predicts_a_lower_latency(
+    seed: int, times_the_traffic: float, at: tuple[float, float]
+) -> None:
+    monotone.test_a_higher_bar_never_predicts_a_lower_latency(seed, times_the_traffic, at)
+
+
+@FEW
+@given(seeds, busier, pairs_of_clusters)
+def test_more_gpus_never_predict_a_higher_latency(
+    seed: int, times_the_traffic: float, clusters: tuple[tuple[int, int], tuple[int, int]]
+) -> None:
+    monotone.test_more_gpus_never_predict_a_higher_latency(seed, times_the_traffic, clusters)
