@@ -8,6 +8,7 @@ import click
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
+from cascadia.domain.errors import BadInput
 
 CHART = Path(__file__).parents[2] / "render" / "chart"
 
@@ -23,9 +24,13 @@ def chart(out: Path, force: bool, output: Output) -> None:
 
     names = ("Chart.yaml", *sorted(file.name for file in CHART.iterdir() if file.name != "Chart.yaml"))
     with output_dir(out, names, force=force) as staging:
-        for file in sorted(CHART.rglob("*")):
-            copy = staging / file.relative_to(CHART)
-            copy.mkdir(exist_ok=True) if file.is_dir() else shutil.copyfile(file, copy)
+        try:
+            for file in sorted(CHART.rglob("*")):
+                copy = staging / file.relative_to(CHART)
+                copy.mkdir(exist_ok=True) if file.is_dir() else shutil.copyfile(file, copy)
+        except OSError as error:
+            what = f"cannot be written to ({error.strerror})"
+            raise BadInput(str(out), what, "name another with --out") from None
     files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
     output.show(f"{out}: {len(files)} files")
     output.document({"chart": out, "files": files})

@@ -37,7 +37,13 @@ def output_dir(path: str | Path, owned: Sequence[str], *, force: bool = False) -
             staging.mkdir(mode=0o700)
         except OSError as error:
             raise _unwritable(str(path), error) from None
-        yield staging
+        try:
+            yield staging
+        except BadInput as error:
+            # Whoever wrote knows the file by a name that the user never gave, and that is gone by now.
+            if not error.where.startswith(str(staging)):
+                raise
+            raise BadInput(f"{path}{error.where[len(str(staging)) :]}", error.what, _ELSEWHERE) from None
         try:
             with held():
                 _move(staging, target, owned)

@@ -1,9 +1,11 @@
 """`cascadia chart` writes the chart that Helm takes, file by file."""
 
+import subprocess
 from pathlib import Path
 
 from tests.data import ROOT
 from tests.unit.cli.commands import run
+from tests.unit.cli.test_main import CASCADIA
 
 CHART = ROOT / "deploy" / "helm" / "cascadia"
 
@@ -21,3 +23,15 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert refused.exit_code == 2
     assert "Chart.yaml" in refused.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "mine.txt"]
+
+
+def test_a_folder_that_takes_no_more_is_told_in_one_line_and_nothing_is_left(tmp_path: Path) -> None:
+    command = [*CASCADIA, "chart", "--out", str(tmp_path / "chart")]
+    full = ["bash", "-c", 'ulimit -f 4; exec "$@"', "bash", *command]
+    done = subprocess.run(full, capture_output=True, text=True, check=False, timeout=300)
+    assert done.returncode == 2
+    assert (
+        done.stderr
+        == f"error: {tmp_path}/chart: cannot be written to (File too large); name another with --out\n"
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -6,6 +6,7 @@ import pytest
 
 from cascadia.cli.shared.output_dir import output_dir
 from cascadia.domain.errors import BadInput
+from cascadia.files.text import write_whole
 
 OWNED = ("plan.json", "report.html")
 
@@ -82,3 +83,11 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(tmp_path: Pat
         worked.append(place)
     assert worked == []
     assert names(tmp_path) == ["file"]
+
+
+def test_a_file_that_cannot_be_written_is_named_as_it_would_have_been(tmp_path: Path) -> None:
+    with pytest.raises(BadInput) as refused, output_dir(tmp_path / "plan", ["plan.json"]) as staging:
+        write_whole(staging / "none" / "plan.json", "{}")
+    assert refused.value.where == str(tmp_path / "plan" / "none" / "plan.json")
+    assert "--out" in refused.value.instead
+    assert list(tmp_path.iterdir()) == []
