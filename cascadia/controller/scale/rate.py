@@ -2,7 +2,8 @@
 
 A short window knows soonest and errs most. So of each the lower end of an interval is taken, by how unsteadily requests
 came of late, and of all these the largest: a jump is seen within the shortest, and bursts that come and go within it
-are not taken for one. A rise that a line through the last ten minutes shows is followed on to when a replica that
+are not taken for one. What the shortest see mostly passes before a replica is ready, so the longer ones alone tell how
+many are kept. A rise that a line through the last ten minutes shows is followed on to when a replica that
 starts now is ready.
 """
 
@@ -68,13 +69,18 @@ class Arrivals:
         spans = [span for span in WINDOWS_S if at_s[-1] - at_s[0] >= span]
         if not spans:
             return None
-        rate_rps = max(_least_rps(_counts(at_s, came, span), span) for span in spans)
-        if at_s[-1] - at_s[0] >= STEADY_S:
-            rate_rps = max(rate_rps, float(_counts(at_s, came, STEADY_S)[-1]) / STEADY_S)
+        rate_rps = _of_windows(at_s, came, spans)
         if at_s[-1] - at_s[0] < TREND_S:
             return rate_rps
         rise = _rise(_counts(at_s, came, BIN_S))
         return rate_rps + min(rise * (startup_s + STEADY_S / 2.0), MOST_AHEAD * rate_rps)
+
+    def lasting_rps(self) -> float | None:
+        """The rate without bursts that come and go within the longest window; None before that is full."""
+        if not self._seen or self._seen[-1][0] - self._seen[0][0] < WINDOWS_S[-1]:
+            return None
+        at_s, came = np.array(self._seen).T
+        return _of_windows(at_s, came, WINDOWS_S[-1:])
 
     def usual_rps(self) -> float | None:
         """The mean rate of the last day that a request meets; None before there is a quarter of an hour of it."""
@@ -99,6 +105,14 @@ def _counts(at_s: Floats, came: Floats, span_s: float) -> Floats:
     windows = int((at_s[-1] - at_s[0]) / span_s + 1e-9)
     edges = at_s[-1] - span_s * np.arange(windows, -1, -1)
     return np.diff(np.interp(edges, at_s, came))
+
+
+def _of_windows(at_s: Floats, came: Floats, spans: Sequence[float]) -> float:
+    """The largest of what these windows are sure of, and the steady one's mean where that is full."""
+    rate_rps = max(_least_rps(_counts(at_s, came, span), span) for span in spans)
+    if at_s[-1] - at_s[0] < STEADY_S:
+        return rate_rps
+    return max(rate_rps, float(_counts(at_s, came, STEADY_S)[-1]) / STEADY_S)
 
 
 def _least_rps(counts: Floats, span_s: float) -> float:

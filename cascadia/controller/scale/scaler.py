@@ -31,6 +31,9 @@ AGAIN_S = 300.0
 SHORT_S = 60.0
 """That more is wanted than there are GPUs for, before it counts as the ceiling."""
 
+LATELY_S = 120.0
+"""What a burst asks for is wanted for so long: it has mostly passed before it is ready."""
+
 RISE = 0.1
 """What days before foretell beyond the load of the moment, less than this share of it, is left to that: no noise of
 theirs starts a replica."""
@@ -74,7 +77,7 @@ class Scaler:
         self._plan: Path | None = None
         self._startup_s: Startup = startups([])
         self._sizes: tuple[StageSize, ...] = ()
-        self._quiet = Quiet(quiet_s)
+        self._quiet, self._lately = Quiet(quiet_s), Quiet(LATELY_S)
         self._queues = Queues()
         self._told: Mapping[Kind, int] = {}
         self._short_since_s: float | None = None
@@ -171,7 +174,8 @@ class Scaler:
         found = read_plan(plan)
         self._sizes = sizes_of(found, self._fleet.desired(plan, {}))
         self.planned_rps, self._follows = found.predicted.rate_rps, follows_rate(found)
-        self._plan, self._quiet, self._short_since_s = plan, Quiet(self._quiet_s), None
+        self._quiet, self._lately = Quiet(self._quiet_s), Quiet(min(LATELY_S, self._quiet_s))
+        self._plan, self._short_since_s = plan, None
         self._told = {}
         self._startup_s = self._startups(self._journal.state.entries())
 
@@ -180,25 +184,26 @@ class Scaler:
         self.rate_rps = self.arrivals.ahead_rps(slowest_s)
         if self.rate_rps is None:
             return None
+        lasting_rps = self.arrivals.lasting_rps() or self.rate_rps
         self.foretold = self.profile.ahead(now_s, slowest_s)
         if self.foretold is not None and self.foretold.rps > (1.0 + RISE) * self.rate_rps:
-            self.rate_rps = self.foretold.rps
+            self.rate_rps = lasting_rps = self.foretold.rps
         queues = self._queues.least(now_s, load)
-        wanted: dict[Kind, int] = {}
+        there, wanted, lasting = alive(observed), dict[Kind, int](), dict[Kind, int]()
         for size in self._sizes:
             # Whoever starts is there for what waits.
             grows = any(r.state == "starting" for r in observed.replicas if r.kind.stage == size.stage)
-            wanted |= counts_for(
-                size, self.rate_rps, 0.0 if grows else queues.get(planned_stage(size.stage), 0.0)
-            )
-        there = alive(observed)
-        if not self._follows:
-            planned = {kind: count for size in self._sizes for kind, count in size.counts.items()}
-            wanted = {kind: max(count, planned[kind]) for kind, count in wanted.items()}
+            waits = 0.0 if grows else queues.get(planned_stage(size.stage), 0.0)
+            wanted |= counts_for(size, self.rate_rps, waits)
+            lasting |= counts_for(size, lasting_rps, waits)
         if not self._told:
             # What a plan or a controller before this one started counts as wanted just now.
             self._quiet.most(now_s, {kind: max(count, there[kind]) for kind, count in wanted.items()})
-        wanted = self._quiet.most(now_s, wanted)
+        wanted, lasting = self._lately.most(now_s, wanted), self._quiet.most(now_s, lasting)
+        wanted = {kind: max(count, lasting[kind]) for kind, count in wanted.items()}
+        if not self._follows:
+            planned = {kind: count for size in self._sizes for kind, count in size.counts.items()}
+            wanted = {kind: max(count, planned[kind]) for kind, count in wanted.items()}
         counts, short = within(observed, self._sizes, wanted, there)
         self._short_since_s = (self._short_since_s or now_s) if short else None
         for kind, until_s in self._not_before_s.items():

@@ -59,10 +59,13 @@ async def serving(app: FastAPI, host: str, port: int) -> AsyncIterator[int]:
         raise BadInput(
             "--port", f"cannot listen on {host}:{port} ({error.strerror})", "name another"
         ) from None
-    server = _Server(uvicorn.Config(app, log_config=None, access_log=False, server_header=False))
-    task = asyncio.create_task(server.serve(sockets=[listening]))
-    try:
-        yield int(listening.getsockname()[1])
-    finally:
-        server.should_exit = True
-        await task
+    # A signal cancels all tasks at once, and a lifespan that is cancelled prints a traceback.
+    config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False)
+    server = _Server(config)
+    with listening:
+        task = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            yield int(listening.getsockname()[1])
+        finally:
+            server.should_exit = True
+            await task

@@ -120,6 +120,23 @@ def test_a_jump_that_comes_every_day_finds_its_replicas_ready(tmp_path: Path) ->
     assert "25 req/s foretold by 3 days, of which 100 % counts" in told[0]
 
 
+def test_what_a_burst_asks_for_is_not_kept_as_long_as_what_a_load_does(tmp_path: Path) -> None:
+    """A burst of half a minute has passed before its replicas are ready; they leave in minutes, those of a load in
+    ten."""
+
+    def live(name: str, ends_s: float) -> World:
+        folder = tmp_path / name
+        folder.mkdir()
+        world = World(folder, lambda at_s: 17.0 if 600.0 <= at_s < ends_s else 5.0)
+        world.live(ends_s + 420.0)
+        assert world.steps(Start)
+        return world
+
+    burst, load = live("burst", 630.0), live("load", 900.0)
+    assert burst.serving("small") == 1
+    assert load.serving("small") == 2
+
+
 def test_a_jump_starts_all_that_is_missing_at_once_and_within_a_minute(tmp_path: Path) -> None:
     """No alarm, no cool-down, and no budget of moves."""
     world = World(tmp_path, lambda at_s: 5.0 if at_s < 1200.0 else 25.0)

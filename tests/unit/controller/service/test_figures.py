@@ -1,11 +1,13 @@
 """What a controller says of itself: every figure that the page names and no other, and the right ones."""
 
 import asyncio
+import signal
 from pathlib import Path
 
 import httpx
 import pytest
 
+from cascadia.cli.interrupts import Stopped
 from cascadia.clients.processes.ports import listen
 from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.loop import Controller
@@ -178,3 +180,21 @@ def test_a_port_that_is_taken_is_one_line(tmp_path: Path) -> None:
 
     with pytest.raises(BadInput, match="--port: cannot listen on"):
         asyncio.run(main())
+
+
+def test_an_end_by_a_signal_is_silent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """A signal raises between two turns of the loop, and cancels the server with all that runs beside it."""
+
+    def terminated() -> None:
+        raise Stopped(int(signal.SIGTERM))
+
+    async def main() -> None:
+        app = routes(Seen(World(tmp_path)).figures, list)
+        async with serving(app, "127.0.0.1", 0) as port, httpx.AsyncClient(trust_env=False) as client:
+            assert (await client.get(f"http://127.0.0.1:{port}/health")).status_code == 200
+            asyncio.get_running_loop().call_soon(terminated)
+            await asyncio.Event().wait()
+
+    with pytest.raises(Stopped):
+        asyncio.run(main())
+    assert capfd.readouterr() == ("", "")
