@@ -93,8 +93,8 @@ class Problem:
     Sets and states: a queue holds 0 to `queued_max` requests; the earliest has at least `slack_s[j]` left, less than
     `slack_s[j + 1]`. Where more have joined than the queue is followed for it counts as full, without slack, and what
     is beyond is lost (section 4.2.3). Actions: a model for the whole queue (`maximal`), or for a part (`variable`).
-    `late`: where no model answers the queue in time, the fastest takes it (`serve`), or as much as still can be in time
-    is served and the rest refused (`drop`).
+    `late`: where no model answers the queue in time, the one that is fastest with so many takes it (`serve`), or as
+    much as still can be in time is served and the rest refused (`drop`).
     """
 
     models: tuple[ModelProfile, ...]

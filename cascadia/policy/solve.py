@@ -131,8 +131,9 @@ def _choices(problem: Problem, kernel: Transitions) -> Choices:
     none: Bools = np.logical_not(in_time.any(axis=2))
     allowed, drops = in_time.copy(), np.zeros(none.shape, bool)
     if problem.late == "serve":
-        fastest = int(np.argmin(kernel.latency_s[:, 0]))
-        allowed[:, :, fastest] |= none
+        # By length of the queue: what is fastest with one request may carry less than comes, and never catch up.
+        fastest = np.argmin(kernel.latency_s, axis=0)
+        allowed |= none[:, :, None] & (fastest[:, None, None] == np.arange(len(kernel.latency_s)))
         return Choices(allowed, np.where(in_time, size, 0), size, drops)
     # The largest part that each model still answers in time; the rest is counted as lost.
     fits = np.stack(

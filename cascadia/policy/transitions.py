@@ -60,13 +60,12 @@ def _first(problem: Problem, latency_s: Floats) -> tuple[Floats, Floats, Floats]
     """Where the first request after an action falls, by the slack that it has left when the action ends; or that there
     is none, and the mean wait for it: each of the K - r arrivals that it takes, as far as it is still to come.
 
-    Of an action that takes l, slack from T_j on belongs to arrivals from l + T_j - SLO on; only the fastest model is
-    ever late, so of the others no action longer than the SLO is needed.
+    Of an action that takes l, slack from T_j on belongs to arrivals from l + T_j - SLO on; only the model that is
+    fastest with so many is ever late, so of the others no action longer than the SLO is needed.
     """
     workers, slack_s = problem.workers, problem.slack_s
-    fastest = int(np.argmin(latency_s[:, 0]))
-    needed = np.isfinite(latency_s) & (latency_s <= problem.slo_s)
-    needed[fastest] = np.isfinite(latency_s[fastest])
+    fastest = np.argmin(latency_s, axis=0) == np.arange(len(latency_s))[:, None]
+    needed = np.isfinite(latency_s) & (fastest | (latency_s <= problem.slo_s))
     lasts_s = latency_s[needed][:, None]
     edges = np.clip(lasts_s - problem.slo_s + slack_s, 0.0, lasts_s)
     edges[:, 0] = 0.0

@@ -114,10 +114,10 @@ def _choices(problem: Problem, kernel: Transitions) -> tuple[Bools, Ints]:
     most, steps = problem.queued_max, len(problem.slack_s)
     size = np.arange(1, most + 1)
     in_time = kernel.latency_s[None, :, :] <= problem.slack_s[:, None, None] + 1e-12
-    fastest = int(np.argmin(kernel.latency_s[:, 0]))
     possible = in_time.copy()
-    # Where nothing is in time the fastest takes any part.
-    possible[~in_time.any(axis=(1, 2)), fastest] = np.isfinite(kernel.latency_s[fastest])
+    # Where nothing is in time any part goes to the model that is fastest with so many.
+    fastest = np.argmin(kernel.latency_s, axis=0) == np.arange(len(kernel.latency_s))[:, None]
+    possible[~in_time.any(axis=(1, 2))] = fastest & np.isfinite(kernel.latency_s)
     some = size[None, :] <= size[:, None]
     allowed: Bools = possible[None] & some[:, None, None, :]
     return allowed, np.broadcast_to(in_time * size, (most, steps, *in_time.shape[1:]))

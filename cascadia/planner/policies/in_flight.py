@@ -39,9 +39,11 @@ def worth(outcomes: Sequence[Outcome], weight: Sequence[float], late_max: float)
 def rungs(group: Group, borders: Sequence[float], caps: Sequence[int], share: float) -> Policies:
     """The ladder with model m (least accurate first) for up to `borders[m]` in flight, batches of at most `caps[m]`."""
     levels = []
+    # No rung is without the model that carries most, or nothing would end a jam.
+    most = max(range(len(caps)), key=lambda m: group.models[m].throughput_rps(group.slo_s))
     for m in range(len(group.models) - 1, -1, -1):
-        up_to = borders[m] if m else np.inf
-        levels.append((up_to, by_slack(group.models[: m + 1], caps[: m + 1], share)))
+        up_to, among = borders[m] if m else np.inf, max(m, most) + 1
+        levels.append((up_to, by_slack(group.models[:among], caps[:among], share)))
     top = group.workers * max(caps) * 64.0
     rising: list[Policy] = []
     for up_to, rows in levels:

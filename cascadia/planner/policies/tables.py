@@ -93,12 +93,16 @@ def by_slack(
     models: Sequence[ModelProfile], caps: Sequence[int], share: float = 1.0
 ) -> tuple[PolicyRow, ...]:
     """The most accurate of `models` (least accurate first) whose batch takes at most `share` of the slack; `caps` are
-    their largest batches. Without slack the fastest takes what it can.
+    their largest batches. Without slack the one that answers most a second of so many takes what it can.
     """
-    fastest = min(range(len(models)), key=lambda m: models[m].latency_s[0])
     rows = []
     for queued in range(1, max(caps) + 1):
-        steps = [(0.0, models[fastest].name, min(queued, max(caps[fastest], 1)))]
+        # Not the fastest with a single request: where that carries less than comes, who is late once stays so.
+        fastest, takes = max(
+            ((model, min(queued, max(cap, 1))) for model, cap in zip(models, caps, strict=True)),
+            key=lambda pair: pair[1] / pair[0].latency_s[pair[1] - 1],
+        )
+        steps = [(0.0, fastest.name, takes)]
         for model, cap in sorted(
             zip(models, caps, strict=True), key=lambda pair: pair[0].accuracy, reverse=True
         ):

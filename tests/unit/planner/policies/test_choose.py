@@ -13,6 +13,7 @@ from cascadia.planner.policies.played import play
 from cascadia.planner.policies.residence import Kind, alike
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import group
+from cascadia.policy.problem import ModelProfile
 from tests.unit.policy.profiles import profiles
 
 WANTED = Wanted(unit_arrivals(n=2000) / 90, slo_s=0.1, late_max=0.01, accuracy_min=74.0)
@@ -36,6 +37,28 @@ def test_the_better_of_the_rivals_is_taken() -> None:
     assert chosen is not None
     assert {policies.kind for policies, _ in chosen.rivals} == {"mdp", "mdp-counted", "in-flight", "by-slack"}
     assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
+
+
+def test_no_rival_stays_late_after_a_jam() -> None:
+    """The model that is fastest alone carries less here than comes: who falls back to it never catches up."""
+    first, second = (
+        ModelProfile(name, accuracy, tuple(float(s) for s in np.linspace(one_s, all_s, 8)))
+        for name, accuracy, one_s, all_s in (("first", 60.0, 0.004, 0.040), ("second", 70.0, 0.006, 0.020))
+    )
+    rate_rps = 2 * 0.8 * second.throughput_rps(0.1)
+    arrival_s = unit_arrivals(n=6_000) / rate_rps
+    assert 2 * first.throughput_rps(0.1) < rate_rps
+    wanted = Wanted(arrival_s, slo_s=0.1, late_max=0.01, accuracy_min=None, variable=True)
+    chosen = on_workers("guard", Kind("cpu", (first, second), most=2, usd_per_hour=0.2), 2, wanted)
+    assert chosen is not None
+    at_once = int(2 * rate_rps * wanted.slo_s)
+    jammed_s = np.maximum(arrival_s, arrival_s[at_once])
+    late = {
+        policies.kind: play(policies, chosen.group.models, jammed_s, skip=4_500).late
+        for policies, _ in chosen.rivals
+    }
+    assert {"mdp", "in-flight", "by-slack"} < set(late)
+    assert max(late.values()) <= wanted.late_max
 
 
 ODD = [
