@@ -4,7 +4,7 @@ SIGINT, SIGTERM and SIGHUP become an exception in the main thread, and what was 
 not enough for a command that computes: compiled code looks at no signal, a `with` waits for its threads, a library may
 swallow the exception, and an interpreter that ends joins every thread first. So a thread watches, told of each signal
 through a pipe that Python's own handler writes to (`signal.set_wakeup_fd`): what has not ended `GRACE_S` after the
-first signal, or at a second one, is ended from there.
+first signal (a service: the time that it names), or at a second one, is ended from there.
 """
 
 import os
@@ -85,32 +85,41 @@ def _silent_of_interrupts(tell: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def ends_at_once(command: Callable[..., None]) -> Callable[..., None]:
     """Marks a command that computes, and neither serves nor has child processes to stop."""
-
-    @wraps(command)
-    def wrapper(*args: Any, **options: Any) -> None:
-        _watch()
-        command(*args, **options)
-
-    return wrapper
+    return ends_within(GRACE_S)(command)
 
 
-def _watch() -> None:
+def ends_within(grace_s: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Marks a command that has `grace_s` to end by itself, and is ended then: an event loop that closes waits for each
+    of its threads, however long that computes."""
+
+    def marked(command: Callable[..., None]) -> Callable[..., None]:
+        @wraps(command)
+        def wrapper(*args: Any, **options: Any) -> None:
+            _watch(grace_s)
+            command(*args, **options)
+
+        return wrapper
+
+    return marked
+
+
+def _watch(grace_s: float) -> None:
     if not _State.begun or _State.watched:
         return
     _State.watched = True
     heard, tell = os.pipe()
     os.set_blocking(tell, False)
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    threading.Thread(target=_end_what_does_not, args=(heard,), name="interrupts", daemon=True).start()
+    threading.Thread(target=_end_what_does_not, args=(heard, grace_s), name="interrupts", daemon=True).start()
 
 
-def _end_what_does_not(heard: int) -> None:
+def _end_what_does_not(heard: int, grace_s: float) -> None:
     while True:
         number = os.read(heard, 1)[0]
         if number in WORDS and _ours(number):
             break
     _State.caught = number
-    threading.Timer(GRACE_S, _end_now, (number,)).start()
+    threading.Timer(grace_s, _end_now, (number,)).start()
     while os.read(heard, 1)[0] not in WORDS:
         pass
     _end_now(number)

@@ -10,6 +10,7 @@ import click
 
 from cascadia.cli.fleet.common import CONTROLLER_LOCK, RUN_DIR, plan_path, release_options, run_dir_option
 from cascadia.cli.fleet.controller_settings import setting_options
+from cascadia.cli.interrupts import ends_within
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.controller.settings.file import settings_of
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from cascadia.controller.service.metrics import Figures
 
 STANDBY_S = 1.0
+END_S = 10.0
+"""After a signal: a search for the steps of a move may take longer, and nothing is lost where it is left."""
 PORT = 8300
 
 
@@ -59,6 +62,7 @@ PORT = 8300
 @click.option("--dry-run", is_flag=True, help="Decide and write decisions to the history, but move nothing.")
 @setting_options
 @with_output
+@ends_within(END_S)
 def controller(
     spec: Path,
     plan: Path,

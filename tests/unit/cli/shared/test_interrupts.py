@@ -39,6 +39,19 @@ command()
 """
 
 
+WAITS = """
+import asyncio, time
+from cascadia.cli.interrupts import begin, ends_within
+
+@ends_within(0.3)
+def command():
+    asyncio.run(asyncio.to_thread(time.sleep, 60))
+
+begin()
+command()
+"""
+
+
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
     write_example(tmp_path)
@@ -56,6 +69,12 @@ def test_a_second_interrupt_ends_it_at_once(tmp_path: Path) -> None:
     ended = interrupted((sys.executable, "-c", STUBBORN), tmp_path, signal.SIGINT, 0.5, again_s=0.1)
     assert as_asked(ended, signal.SIGINT), ended
     assert ended.took_s < 0.9  # a grace of a second is for those who are told once
+
+
+def test_a_service_does_not_wait_for_its_threads_for_ever(tmp_path: Path) -> None:
+    """An event loop that closes joins what it gave to threads, e.g. the search for the steps of a move."""
+    ended = interrupted((sys.executable, "-c", WAITS), tmp_path, signal.SIGTERM, 0.5)
+    assert as_asked(ended, signal.SIGTERM), ended
 
 
 @pytest.mark.parametrize(
