@@ -37,7 +37,12 @@ def interrupted(
 
     `ignored`: its parent ignored SIGINT, as a shell does for what a script starts in the background.
     """
-    begin = (lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) if ignored else None
+
+    def begin() -> None:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the suite may run under nohup
+        if ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+
     process = subprocess.Popen(
         command,
         cwd=folder,
