@@ -222,7 +222,7 @@ def prospect_of(
     told = {"gpus": plan.gpus_by_pool(), **_named(plan)}
     try:
         result = replay(plan, trace, folder=folder, table=table, seed=seed)
-    except BadInput:
+    except (BadInput, OverflowError):
         return {**told, "loss": None, "misses": Misses(load=1.0), "need_rps": {}}
     predicted, objective = result.predicted, plan.objective
     loss = {

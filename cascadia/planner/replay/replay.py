@@ -140,7 +140,7 @@ def replay(
         shares=shares,
         rate_rps=problem.workload.rate_rps,
     )
-    certificate = certify(simulator, found, decisions, shares)
+    certificate = certify(simulator, found, decisions, shares, before=rounds)
     stability = replace(certificate.stability, rounds=rounds * certificate.stability.rounds)
     certificate = replace(certificate, stability=stability)
     return Replay(

@@ -46,6 +46,8 @@ EDGE = 3
 SETTLED = 4.0
 MOST_ROUNDS = 64
 """A trace is not played more often than this to become one round."""
+LONGEST_S = 60 * 86_400
+"""Simulated time ends at 106 days. What a round and its repeats take is foreseen from fewer rounds, so not exactly."""
 
 MOST_REQUESTS = 1_000_000
 FEWEST_REPEATS = 2
@@ -86,13 +88,14 @@ def certify(
     shares: Mapping[int, float],
     *,
     factor: float = 1.0,
+    before: int = 1,
 ) -> Certificate:
     """Certificate of `deployment` under `decided` (n) on the simulator's requests, at `factor` times their
     rate.
 
-    `shares` of capacity are by stage, at the rate as it is.
+    `shares` of capacity are by stage, at the rate as it is. The requests are `before` rounds of a trace already.
     """
-    settled = settle(simulator, deployment, decided, factor)
+    settled = settle(simulator, deployment, decided, factor, most=MOST_ROUNDS // before)
     once, run, rounds, one_decided = settled
     once_s = _quantiles(run, quantiles := _asked(simulator))
     repeats = _repeats(once)
@@ -139,12 +142,21 @@ class Settled(NamedTuple):
     decided: Decisions
 
 
-def settle(simulator: Simulator, deployment: Deployment, decided: Decisions, factor: float = 1.0) -> Settled:
-    """The trace as often as it takes to settle, at `factor` times its rate."""
+def settle(
+    simulator: Simulator,
+    deployment: Deployment,
+    decided: Decisions,
+    factor: float = 1.0,
+    *,
+    most: int = MOST_ROUNDS,
+) -> Settled:
+    """The trace as often as it takes to settle, at `factor` times its rate, though at most `most` times."""
     at_once = repeated(simulator, 1, factor)
     highest = _asked(simulator)[-1]
     rounds, once, run = 1, at_once, at_once.run(deployment, decided)
-    while (more := _rounds(once, run, highest, rounds)) > rounds:
+    # Where more comes than is carried nothing settles: each further round only makes the queue longer.
+    most = min(most, MOST_REQUESTS // max(len(at_once.arrivals), 1))
+    while (more := min(_rounds(once, run, highest, rounds), most, _longest(run, rounds))) > rounds:
         rounds = more
         once = repeated(at_once, rounds)
         run = once.run(deployment, decided_repeated(decided, rounds))
@@ -188,6 +200,12 @@ def _rounds(once: Simulator, run: CascadeRun, quantile: float, rounds: int) -> i
     if span_s <= 0 or span_s >= need_s or rounds >= MOST_ROUNDS:
         return rounds
     return min(int(np.ceil(rounds * need_s / span_s)), MOST_ROUNDS)
+
+
+def _longest(run: CascadeRun, rounds: int) -> int:
+    """Number of rounds that end, repeated, within simulated time, from a run of `rounds`."""
+    round_s = int((run.arrival_ps + run.latency_ps).max(initial=1)) / PS_PER_S / rounds
+    return int(LONGEST_S / (REPEATS * round_s))
 
 
 def _quantiles(run: CascadeRun, quantiles: tuple[float, ...]) -> list[float]:

@@ -15,6 +15,7 @@ from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.plan import plan
 from cascadia.planner.replay.replay import replay
+from cascadia.planner.stability.certificate import MOST_ROUNDS
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import (
     EXTERNAL,
@@ -127,6 +128,13 @@ def test_more_traffic_is_slower(made: Made, tmp_path: Path) -> None:
     )
     assert calm.e2e.mean_s < made.plan.predicted.e2e.mean_s < busy.e2e.mean_s
     assert busy.usd_per_hour == calm.usd_per_hour
+
+
+def test_a_trace_that_comes_far_too_fast_is_played_no_more_often_than_any(made: Made, tmp_path: Path) -> None:
+    shown = replay(made.plan, traffic(100).scaled(2_000.0), folder=tmp_path)
+    assert shown.rounds == MOST_ROUNDS
+    assert shown.certificate.stability.rounds == MOST_ROUNDS
+    assert not shown.certificate.holds
 
 
 def test_another_seed_draws_other_paths(made: Made, tmp_path: Path) -> None:

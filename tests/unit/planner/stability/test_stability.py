@@ -83,6 +83,17 @@ def test_what_is_beyond_capacity_is_refused_however_short_the_trace(requests: in
     assert ("is sent" in found.why) == (not blind)
 
 
+def test_a_queue_of_days_is_refused_before_simulated_time_ends() -> None:
+    given, chosen, decided, _ = alone(at_share(4.0, 60))
+    [(stage, (replicas,))] = chosen.mixes
+    timing = replicas.shape.timing
+    slow = replace(timing, token_ps=timing.token_ps * 100_000, sequence_ps=timing.sequence_ps * 100_000)
+    late = {stage: (replace(replicas, shape=replace(replicas.shape, timing=slow)),)}
+    found = certify(Simulator.of(given), deployment(0, late), decided, {})
+    assert found.stability.p95_once_s > 86_400
+    assert not found.holds
+
+
 def test_a_trace_that_ends_in_a_burst_is_no_growing_queue() -> None:
     calm = at_share(0.4, 1200)
     burst = replace(calm, arrival_s=np.append(calm.arrival_s[:-80], np.full(80, calm.arrival_s[-1])))
