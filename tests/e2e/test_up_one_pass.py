@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
+from collections import Counter
 from pathlib import Path
 
 import httpx
@@ -53,11 +55,12 @@ async def _asked(url: str, folder: Path) -> None:
         first = await asyncio.gather(*(ask(one.text) for one in some))
         assert {reply.status_code for reply in first} == {200}
         right = [r.json()["data"][0]["label"] == one.label for r, one in zip(first, some, strict=True)]
-        assert sum(right) > 0.75 * len(some)
-        planned = {
-            stage["name"] for stage in json.loads((folder / "plan" / "plan.json").read_text())["stages"]
-        }
-        assert {reply.headers["x-cascadia-stage"] for reply in first} <= planned
+        stages = json.loads((folder / "plan" / "plan.json").read_text())["stages"]
+        measured = {stage["name"]: stage["accuracy"] / 100 for stage in stages}
+        # A burst is answered by whichever models its queue leaves time for: each is asked for what was measured of it.
+        chances = [measured[reply.headers["x-cascadia-stage"]] for reply in first]
+        chance = math.sqrt(sum(p * (1 - p) for p in chances))
+        assert abs(sum(right) - sum(chances)) < 3 * chance, Counter(chances)
         for model in ("guard", "intent-1"):
             assert (await ask("Creates a bucket", model)).status_code == 200
         replicas = told(folder, "status")["replicas"]
