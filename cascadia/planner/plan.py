@@ -31,7 +31,7 @@ from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.gears.notes import gear_notes
-from cascadia.planner.gears.placement import Placed, cheaper_on_gears, keeps_levels
+from cascadia.planner.gears.placement import Placed, as_good_on_gears, cheaper_on_gears, keeps_levels
 from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
@@ -48,7 +48,8 @@ from cascadia.planner.refinement.mixed_search import least_quality, with_mixed
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
-from cascadia.planner.refinement.thrift import cheapest_within
+from cascadia.planner.refinement.thrift import EFFORT as THRIFTY
+from cascadia.planner.refinement.thrift import cheapest_as_good, cheapest_within
 from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings, frontier
 from cascadia.planner.routing.guarantee import with_bounds
@@ -80,9 +81,10 @@ NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 class PlanResult:
     """The plan, what to tell the user beside it, and the search behind it for the report.
 
-    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`. `run` is on the
-    `ladder`, where there is one; `alone` is then that of the plan's own setting. `setting` of exits, where the plan has
-    any; the search is then of the stages as it leaves them.
+    `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`, or, where
+    quality is sought, as far as its bounds allow. `run` is on the `ladder`, where there is one; `alone` is then that of
+    the plan's own setting. `setting` of exits, where the plan has any; the search is then of the stages as it leaves
+    them.
     """
 
     plan: Plan
@@ -227,8 +229,17 @@ def _planned(
     if problem.objective.goal == "latency" and problem.objective.within > 0:
         thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
         chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
+    best, as_good = chosen, tuple[Candidate, ...]()
+    if problem.objective.goal == "quality":
+        thrift = cheapest_as_good(
+            search, found.loop, chosen, found.candidates, progress, effort=effort or THRIFTY
+        )
+        as_good = (thrift.chosen, *thrift.dearer) if thrift.chosen is not chosen else ()
+        chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
     search = replace(search, deadline=deadline)
     placed = cheaper_on_gears(search, found.candidates, chosen, progress)
+    if as_good:
+        placed = as_good_on_gears(search, best, as_good, progress)
     result = _finish(
         search,
         found,
@@ -238,6 +249,8 @@ def _planned(
         elapsed=elapsed,
     )
     result = _with_gears(result, placed, progress, elapsed)
+    if as_good and result.chosen.usd_per_hour > as_good[0].usd_per_hour:
+        result = replace(result, notes=(*result.notes, _worth_it(result, as_good[0])))
     if not deadline.leaves_out("what the loss of a node leaves"):
         own = (result.chosen.deployment.routing,) if result.ladder is None else result.ladder.routings
         losses = node_losses(result.search, result.chosen.deployment, own)
@@ -320,14 +333,14 @@ def _or_refused(make: Callable[[], PlanResult]) -> tuple[PlanResult | None, Infe
         return None, why
 
 
-def _rank(problem: Problem, result: PlanResult) -> tuple[float, float]:
+def _rank(problem: Problem, result: PlanResult) -> tuple[float, ...]:
     """Key that finished plans are ranked by, gears included."""
     predicted, goal = result.plan.predicted, problem.objective.goal
     if goal == "latency":
         return result.fastest.latency_s, predicted.usd_per_hour
     if goal == "cost":
         return predicted.usd_per_hour, predicted.objective_s
-    return -predicted.quality.lower, predicted.objective_s
+    return -predicted.quality.lower, predicted.usd_per_hour, predicted.objective_s
 
 
 def _at_largest_rate(
@@ -581,11 +594,12 @@ def _with_gears(
     deployment, simulator = result.chosen.deployment, result.simulator
     own_s = result.run.latency_ps / PS_PER_S
     if placed is not None:
-        found: FoundLadder | None = placed.ladder
+        found = placed.ladder
     else:
         found = None if alone.mixture else find_ladder(search, simulator, deployment, own_s, goals)
         found = found if found is not None and keeps_levels(simulator.problem, found) else None
-    dearer = result.fastest.usd_per_hour if placed is not None else 0.0
+    cheaper = placed is not None and search.problem.objective.goal == "cost"
+    dearer = result.fastest.usd_per_hour if cheaper else 0.0
     notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s, dearer_usd=dearer))
     if found is None:
         return replace(result, notes=notes)
@@ -637,15 +651,29 @@ def _slowest_stage_s(run: CascadeRun, problem: Problem) -> float:
 
 
 def _spared(problem: Problem, chosen: Candidate, fastest: Candidate) -> list[str]:
-    """Notes on what `within` changed."""
-    spared = fastest.usd_per_hour - chosen.usd_per_hour
-    if chosen is fastest or spared <= 0 or problem.objective.goal != "latency":
+    """Notes on what was spared beside the fastest."""
+    spared, goal = fastest.usd_per_hour - chosen.usd_per_hour, problem.objective.goal
+    if chosen is fastest or spared <= 0 or goal not in ("latency", "quality"):
         return []
+    if goal == "quality":
+        return [
+            f"the fastest plan found of quality {fastest.quality_lower:.1f} takes {fastest.latency_s:.3g} s for"
+            f" ${fastest.usd_per_hour:,.2f}/h; this one, as good and within the bounds, takes"
+            f" {chosen.latency_s:.3g} s and is {spared / fastest.usd_per_hour:.0%} cheaper"
+        ]
     return [
         f"the fastest plan found takes {fastest.latency_s:.3g} s for ${fastest.usd_per_hour:,.2f}/h; this one is"
         f" {chosen.latency_s / fastest.latency_s - 1:.1%} slower and {spared / fastest.usd_per_hour:.0%} cheaper"
         f" (objective.within: {problem.objective.within:.2g}; 0 takes the fastest)"
     ]
+
+
+def _worth_it(result: PlanResult, cheaper: Candidate) -> str:
+    """Note on why replicas were kept that cost more than others which are as good with one setting."""
+    return (
+        f"replicas for ${cheaper.usd_per_hour:,.2f}/h are as good with one setting; gears take what these have idle"
+        f" for quality {result.plan.predicted.quality.lower:.1f}, which cheaper ones that were looked at do not reach"
+    )
 
 
 def _rent(plan_: Plan) -> list[str]:

@@ -311,7 +311,7 @@ def elsewhere(plan: Plan) -> str:
 BEST = {
     "latency": "Fastest",
     "cost": "Cheapest",
-    "quality": "Highest quality",
+    "quality": "At the highest quality found, cheapest",
     "rate": "At the highest rate found, cheapest",
 }
 

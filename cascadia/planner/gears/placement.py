@@ -11,6 +11,9 @@ less than what it chose are walked by rising cost, and the first is taken
 So a plan with gears never costs more than one without. Which deployments were simulated is the search's choice, made
 for one setting: cheaper ones that it never looked at are not found. Few are walked, so the walk is made for each
 combination of pools, lest cheap replicas of one that are too slow crowd out those of another.
+
+Where quality is sought, gears use idle capacity, which cheaper replicas have less of. So replicas that cost less, and
+are as good with one setting, are taken only where their ladder is no worse than the dear ones'.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,12 +24,13 @@ import numpy as np
 
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.levels import reached_s
-from cascadia.planner.deployment.simulation import Simulator
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
-from cascadia.planner.refinement.state import PLAINLY_OVERLOADED, Candidate
+from cascadia.planner.refinement.state import PLAINLY_OVERLOADED, Candidate, Refinement, within_limits
 from cascadia.planner.refinement.supersets import parts
 from cascadia.planner.search.context import Search
+from cascadia.planner.search.reference_tables import References
 from cascadia.planner.stability.certificate import certify
 from cascadia_sim.iteration.timing import PS_PER_S
 
@@ -39,10 +43,14 @@ LOOKED_AT = 24
 
 
 class Placed(NamedTuple):
-    """A deployment under its own setting, and its ladder."""
+    """A deployment under its own setting, and its ladder; None where one setting does as well."""
 
     candidate: Candidate
-    ladder: FoundLadder
+    ladder: FoundLadder | None
+
+    @property
+    def quality_lower(self) -> float:
+        return self.candidate.quality_lower if self.ladder is None else self.ladder.quality_lower
 
 
 def cheaper_on_gears(
@@ -77,6 +85,55 @@ def cheaper_on_gears(
                 best = found
                 break
     return best
+
+
+def as_good_on_gears(
+    search: Search, dear: Candidate, cheaper: Sequence[Candidate], progress: Callable[[str], None]
+) -> Placed | None:
+    """The cheapest looked at of `cheaper`, by rising cost, or `dear`; on gears its quality is no less than `dear`'s.
+
+    None where no gear is better than the setting of `dear`: whatever is as good as that will do. Quality mostly rises
+    with cost, so few ladders find about where it is enough.
+    """
+    routings = search.routings
+    share = np.zeros(len(routings)) if routings.mixed is None else routings.mixed.share
+    # Past the deadline no ladder is looked for at all, so that one setting decides.
+    if search.problem.gears < 2 or share[dear.deployment.routing] or search.deadline.passed:
+        return None
+    if routings.lower[share == 0].max() <= dear.quality_lower:
+        return None
+    progress("gears on what costs less")
+    best = _laddered(search, dear)
+    least = best.quality_lower - 1e-9
+    state = Refinement(search, Simulator.of(search.problem), References(search))
+    low, high = 0, len(cheaper)
+    for at in range(LADDERS):
+        middle = low if at == 0 else (low + high) // 2
+        if low >= high or search.deadline.leaves_out("cheaper replicas with gears"):
+            break
+        found = state.certified(cheaper[middle])
+        assert found.certificate is not None
+        holds = found.certificate.holds and within_limits(search.problem, found)
+        placed = _laddered(search, found) if holds else None
+        if placed is not None and placed.quality_lower >= least:
+            best, high = placed, middle
+        else:
+            low = middle + 1
+    return best
+
+
+def _laddered(search: Search, candidate: Candidate) -> Placed:
+    """A certified candidate and its ladder, where that keeps the levels."""
+    certificate, mixed = candidate.certificate, search.routings.mixed
+    assert certificate is not None
+    if mixed is not None and mixed.share[candidate.deployment.routing]:
+        return Placed(candidate, None)
+    problem = replace(certificate.problem, objective=search.problem.objective)
+    simulator = replace(certificate.simulator, problem=problem)
+    own_s = certificate.run.latency_ps / PS_PER_S
+    goals = Goals.of(search.problem, quantile_s(own_s, search.problem.objective.quantile))
+    found = find_ladder(search, simulator, candidate.deployment, own_s, goals)
+    return Placed(candidate, found if found is not None and keeps_levels(problem, found) else None)
 
 
 def _cheaper(

@@ -1,9 +1,10 @@
-"""The cheapest of the plans that are about as fast as the fastest, and what latency costs beyond them.
+"""The cheapest of the plans that are about as fast as the fastest, or as good as the best.
 
 Where latency alone is sought, a search spends whatever there is: the last few percent may cost more than all the rest.
 So once the fastest plan is found, cheaper ones no more than `within` slower are looked for on purpose, as for the goal
 `cost` under that latency. A few more searches under looser bounds tell how steep the way down is
-(`sensitivity/knee.py`).
+(`sensitivity/knee.py`). Where quality is sought, what is looked for costs less, reaches the best quality found and
+keeps the objective's own bounds.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +14,7 @@ from cascadia.domain.objective import Objective
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.certified import first_certified
 from cascadia.planner.refinement.refine import Candidate, Effort, refine
+from cascadia.planner.refinement.shortlist import shortlist
 from cascadia.planner.refinement.state import Ranked, Refinement, combine, composer, within_limits
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search
@@ -29,10 +31,12 @@ STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Thrift:
-    """`chosen`: the cheapest within the objective's `within` of the fastest. `candidates`: also what was tried here."""
+    """`chosen`: the cheapest that is about as fast, or as good. `candidates`: also what was tried here.
+    `dearer`: of those that promise as much, by rising cost, what lies between `chosen` and what it was found from."""
 
     chosen: Candidate
     candidates: tuple[Candidate, ...]
+    dearer: tuple[Candidate, ...] = ()
 
 
 def cheapest_within(
@@ -49,28 +53,73 @@ def cheapest_within(
     if search.deadline.leaves_out("cheaper plans that are about as fast"):
         return Thrift(fastest, tuple(candidates))
     limit_s = fastest.latency_s * (1 + objective.within)
-    known = {c.deployment.key: c for c in candidates}
     within = _under(search, limit_s)
-
-    def cheapest() -> list[Candidate]:
-        return sorted((c for c in known.values() if within_limits(within.problem, c)), key=_by_cost)
-
     progress(f"cheaper, and no slower than {limit_s:.3g} s")
-    starts = [c.deployment for c in cheapest()[:STARTS]]
     best_first = sorted(candidates, key=lambda c: c.latency_s)
     routings = list(dict.fromkeys(c.deployment.routing for c in best_first))[:ROUTINGS]
-    _, tried = refine(within, loop, effort=EFFORT, progress=progress, starts=starts, routings=routings)
+    thrift = _cheapest(within, loop, fastest, candidates, routings=routings, progress=progress)
+    known = {c.deployment.key: c for c in thrift.candidates}
+    known |= {c.deployment.key: c for c in _down_the_slope(search, loop, thrift.chosen, fastest.latency_s)}
+    return Thrift(thrift.chosen, tuple(known.values()))
+
+
+def cheapest_as_good(
+    search: Search,
+    loop: BilevelResult,
+    best: Candidate,
+    candidates: Sequence[Candidate],
+    progress: Callable[[str], None],
+    *,
+    effort: Effort = EFFORT,
+) -> Thrift:
+    """Cheapest candidate of at least the quality of `best`, for the goal `quality`, under the objective's bounds."""
+    if search.deadline.leaves_out("cheaper plans that are as good"):
+        return Thrift(best, tuple(candidates))
+    as_good = _under(search, search.problem.objective.latency_max_s, best.quality_lower)
+    progress(f"cheaper, and of quality {best.quality_lower:.4g} or better")
+    few = shortlist(Refinement(as_good, Simulator.of(search.problem), loop.references), loop, ROUTINGS)
+    # The best's own comes along: what needs the least by its work may keep no bound.
+    routings = list(dict.fromkeys([best.deployment.routing, *few]))
+    return _cheapest(as_good, loop, best, candidates, routings=routings, progress=progress, effort=effort)
+
+
+def _cheapest(
+    under: Search,
+    loop: BilevelResult,
+    found: Candidate,
+    candidates: Sequence[Candidate],
+    *,
+    routings: Sequence[int],
+    progress: Callable[[str], None],
+    effort: Effort = EFFORT,
+) -> Thrift:
+    """Cheapest that is certified `under` its bounds, by a search from the cheapest of `candidates`; else `found`."""
+    known = {c.deployment.key: c for c in (found, *candidates)}
+
+    bar = under.problem.objective.quality_min or 0.0
+
+    def cheapest() -> list[Candidate]:
+        good = (c for c in known.values() if c.quality_lower >= bar and within_limits(under.problem, c))
+        return sorted(good, key=_by_cost)
+
+    starts = [c.deployment for c in cheapest()[:STARTS]]
+    _, tried = refine(under, loop, effort=effort, progress=progress, starts=starts, routings=routings)
     known |= {c.deployment.key: c for c in tried}
-    holding = first_certified(Refinement(within, Simulator.of(search.problem), loop.references), cheapest())
-    chosen = holding or fastest
+    state = Refinement(under, Simulator.of(under.problem), loop.references)
+    chosen = first_certified(state, cheapest()) or found
+    if chosen.usd_per_hour > found.usd_per_hour:
+        chosen = found
     known[chosen.deployment.key] = chosen
-    known |= {c.deployment.key: c for c in _down_the_slope(search, loop, chosen, fastest.latency_s)}
-    return Thrift(chosen, tuple(known.values()))
+    # One of each price: what differs in routing or shares alone is much alike.
+    by_price = {c.usd_per_hour: c for c in reversed(cheapest())}
+    between = [by_price[usd] for usd in sorted(by_price) if chosen.usd_per_hour < usd < found.usd_per_hour]
+    return Thrift(chosen, tuple(known.values()), tuple(between))
 
 
-def _under(search: Search, limit_s: float) -> Search:
+def _under(search: Search, limit_s: float | None, quality_min: float | None = None) -> Search:
     asked = search.problem.objective
-    objective = Objective("cost", asked.quantile, asked.quality_min, limit_s, levels=asked.levels)
+    bar = asked.quality_min if quality_min is None else quality_min
+    objective = Objective("cost", asked.quantile, bar, limit_s, levels=asked.levels)
     return replace(search, problem=replace(search.problem, objective=objective))
 
 

@@ -58,7 +58,7 @@ class ObjectiveSpec(Section):
     minimize: Literal["latency", "cost"] | None = Field(None, description="What to make small.")
     maximize: Literal["quality", "rate"] | None = Field(
         None,
-        description="What to make large, instead; `rate`: how fast the trace is played at most, within all bounds.",
+        description="What to make large, at the least cost; `rate`: how fast the trace is played at most.",
     )
     quantile: float = Field(
         0.95, gt=0, lt=1, description="Of the end-to-end latency, for both goal and limit."

@@ -91,7 +91,10 @@ def test_the_proof_speaks_of_the_goal_and_claims_the_allocation_alone() -> None:
     )
     thrifty = replace(tried, objective=replace(plan.objective, within=0.03))
     assert words.proof(thrifty).startswith("Cheapest within 3 % of the fastest of 1,240 deployments tried, ")
-    for make, best in ((plans.for_cost, "Cheapest"), (plans.for_quality, "Highest quality")):
+    for make, best in (
+        (plans.for_cost, "Cheapest"),
+        (plans.for_quality, "At the highest quality found, cheapest"),
+    ):
         assert words.proof(make()).startswith(f"{best} of the deployments tried, ")
     for make in (sample_plan, plans.for_cost, plans.for_quality, *plans.EDGES):
         said = words.proof(make())

@@ -1,4 +1,4 @@
-"""For least latency, the cheapest of the plans that are about as fast as the fastest."""
+"""The cheapest of the plans that are about as fast as the fastest, or as good as the best."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from cascadia.domain.objective import Objective
 from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.sensitivity.knee import knee
-from tests.unit.planner.problems import NODE, problem, traffic
+from tests.unit.planner.problems import LARGE, NODE, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -59,3 +59,22 @@ def test_the_knee_is_what_none_beats_in_both(thrifty: PlanResult) -> None:
     assert latency == sorted(set(latency), reverse=True)
     assert sum(p.chosen for p in points) == 1
     assert points[-1].fastest
+
+
+def test_ten_times_the_gpus_are_no_worse_and_no_dearer_where_quality_is_sought() -> None:
+    asked = Objective("quality", 0.95, latency_max_s=6.0)
+    quick = Effort(1, 60, 200, simulated_requests=0, fewest_simulations=4)
+    few, many = (
+        plan(
+            problem(
+                [LARGE], pools=[replace(NODE, nodes=nodes)], trace=traffic(100, rate_rps=10), objective=asked
+            ),
+            effort=quick,
+        )
+        for nodes in (1, 10)
+    )
+    best, more = few.plan.predicted, many.plan.predicted
+    assert more.quality.lower >= best.quality.lower == few.fastest.quality_lower
+    assert more.usd_per_hour <= best.usd_per_hour < few.fastest.usd_per_hour < many.fastest.usd_per_hour
+    assert more.objective_s <= 6.0
+    assert any("this one, as good" in note for note in many.notes)
