@@ -29,8 +29,9 @@ class QualityTable:
     `score` (S, m), 0-100: what the gate sees. `quality` (S, m), 0-100: what the user cares about. The two are
     never mixed: thresholds compare scores, bounds speak of quality. `input_tokens` and `output_tokens` (S, m)
     are each model's own lengths. `foreseen` (S, m), 0-100, where there is a judge that reads the question alone: what
-    it expects of each stage's answer before there is one. `left` (S, m): who left the stage at an exit and waits for no
-    verdict there; None: nobody. `whole_tokens` (S, m): lengths without exits, where
+    it expects of each stage's answer before there is one. `left` (S, m): who left the stage at an exit; None: nobody.
+    `verdicts` (S, m): how many a request waits for at a gate, those on its trials too, and `judged_part` (S, m) the
+    part of what it wrote that they read; None: one each, of all. `whole_tokens` (S, m): lengths without exits, where
     `output_tokens` have them; `drawn_tokens` (S, m): of the `shadow` (0-1) of the requests that are drawn as evidence
     and have a trial at every exit on their way to the end.
     """
@@ -44,6 +45,8 @@ class QualityTable:
     output_tokens: Floats
     foreseen: Floats | None = None
     left: NDArray[np.bool_] | None = None
+    verdicts: Ints | None = None
+    judged_part: Floats | None = None
     whole_tokens: Floats | None = None
     drawn_tokens: Floats | None = None
     shadow: float = 0.0

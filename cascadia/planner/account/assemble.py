@@ -36,6 +36,7 @@ from cascadia.planner.deployment.levels import level_predictions, metric_s, stag
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.refinement.batch_tokens import engine_config
+from cascadia.planner.tables.loads import verdict_reads, verdicts_each
 from cascadia_sim.cascade.cascade import CascadeRun, Verdicts
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -270,11 +271,10 @@ def _judge_prediction(
     if verdicts is None or len(verdicts.requests) == 0:
         return None
     took = quantiles((verdicts.finish_ps - verdicts.arrival_ps) / PS_PER_S)
-    per_request = len(verdicts.requests) / n
+    asked = float(verdicts_each(problem)[verdicts.stage, verdicts.requests].sum())
+    per_request = asked / n
     span_ps = int(verdicts.finish_ps.max() - verdicts.arrival_ps.min())
-    tokens = (
-        float(_verdict_reads(problem, verdicts).sum()) + len(verdicts.requests) * problem.judge.output_tokens
-    )
+    tokens = float(_verdict_reads(problem, verdicts).sum()) + asked * problem.judge.output_tokens
     busy = _utilisation(verdicts.run) if verdicts.run is not None else 0.0
     speed = tokens / max(span_ps / PS_PER_S, 1e-9)
     return StagePrediction(
@@ -291,10 +291,9 @@ def _judge_prediction(
 
 
 def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:
-    """Tokens that each verdict reads: instructions, question and answer."""
-    w = problem.workload
-    read: Ints = (w.input_tokens + w.output_tokens)[verdicts.stage, verdicts.requests]
-    return read + problem.judge.prompt_tokens
+    """Tokens that the verdicts on each answer read: instructions, question and answer."""
+    read: Ints = verdict_reads(problem)[verdicts.stage, verdicts.requests]
+    return read
 
 
 def _utilisation(run: StageRun) -> float:
@@ -320,5 +319,6 @@ def verdict_usd(problem: Problem, run: CascadeRun) -> float:
     if judge.placement != "external" or run.verdicts is None:
         return 0.0
     usd = float(_verdict_reads(problem, run.verdicts).sum()) * judge.usd_per_million_input_tokens
-    wrote = len(run.verdicts.requests) * judge.output_tokens
+    asked = verdicts_each(problem)[run.verdicts.stage, run.verdicts.requests]
+    wrote = float(asked.sum()) * judge.output_tokens
     return (usd + wrote * judge.usd_per_million_output_tokens) / 1e6

@@ -12,6 +12,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.options import Mix
+from cascadia.planner.tables.loads import verdict_reads, verdicts_each
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.engine.results import present
@@ -110,14 +111,12 @@ def _lengths(problem: Problem, stage: int, run: CascadeRun) -> tuple[StageRun | 
             return None, none, none
         prompts = w.input_tokens[stage][visits.requests]
         return visits.run, prompts, prompts + w.output_tokens[stage][visits.requests]
-    verdicts, judge = run.verdicts, problem.judge
+    verdicts = run.verdicts
     if verdicts is None or verdicts.run is None:
         return None, none, none
-    read = (
-        w.input_tokens[verdicts.stage, verdicts.requests] + w.output_tokens[verdicts.stage, verdicts.requests]
-    )
-    prompts = read + judge.prompt_tokens
-    return verdicts.run, prompts, prompts + judge.output_tokens
+    prompts = verdict_reads(problem)[verdicts.stage, verdicts.requests]
+    wrote = verdicts_each(problem)[verdicts.stage, verdicts.requests] * problem.judge.output_tokens
+    return verdicts.run, prompts, prompts + wrote
 
 
 def _most_decoding(run: StageRun, replicas: int) -> list[int]:

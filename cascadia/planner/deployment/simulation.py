@@ -19,7 +19,15 @@ from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.routing.routings import Decisions
-from cascadia.planner.tables.loads import Load, arrival_ps, cached_tokens, found_in, keeps_blocks
+from cascadia.planner.tables.loads import (
+    Load,
+    arrival_ps,
+    cached_tokens,
+    found_in,
+    keeps_blocks,
+    verdict_reads,
+    verdicts_each,
+)
 from cascadia.planner.tables.shapes import Shape
 from cascadia_sim.cascade.by_rule import QueueingRule, Rule
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
@@ -103,7 +111,7 @@ class Simulator:
 
     def _gate(self, mix: Mix) -> JudgeStage | None:
         """The judge; None where nothing is judged (a self-hosted judge without a replica)."""
-        judge = self.problem.judge
+        judge, told = self.problem.judge, self.problem.quality.verdicts
         if not mix and self.delays is None:
             return None
         return JudgeStage(
@@ -111,6 +119,8 @@ class Simulator:
             prompt_tokens=judge.prompt_tokens,
             output_tokens=judge.output_tokens,
             latency_ps=self.delays,
+            read_tokens=None if told is None or not mix else verdict_reads(self.problem),
+            verdicts=None if told is None or not mix else verdicts_each(self.problem),
         )
 
     def latency_s(self, run: CascadeRun) -> Floats:
@@ -220,7 +230,7 @@ def times_by_request(load: Load, mix: Mix, requests: int) -> Times:
 
 
 def verdict_delays(problem: Problem) -> Ints | None:
-    """Delay of each (gate, request) verdict of a judge without GPUs; None for a self-hosted one.
+    """Delay of all verdicts of each (gate, request) of a judge without GPUs; None for a self-hosted one.
 
     Lognormal through the judge's two quantiles, drawn once from the problem's seed.
     """
@@ -234,7 +244,7 @@ def verdict_delays(problem: Problem) -> Ints | None:
     sigma = np.log(spread) / Z95
     normal = np.random.default_rng(problem.seed + 1).standard_normal(shape)
     delays: Ints = np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
-    return delays
+    return delays * verdicts_each(problem)
 
 
 def quantile_s(latency_s: Floats, q: float) -> float:

@@ -35,6 +35,7 @@ from cascadia.planner.gears.played import play
 from cascadia.planner.problem.join import Context, join
 from cascadia.planner.problem.models import find_architecture
 from cascadia.planner.routing.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions, Ints, decided
+from cascadia.planner.search.context import longest_request
 from cascadia.planner.stability.capacity_shares import Capacities
 from cascadia.planner.stability.certificate import Certificate, certify, settle
 from cascadia.planner.tables.shapes import Shape
@@ -185,6 +186,7 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
     lengths = np.array([[s.output_ratio] for s in plan.stages]) * np.full(DRAWN_PROMPTS, 1000.0)
     exits = any(s.exits for s in plan.stages)
     ids = tuple(f"drawn-{i}" for i in range(DRAWN_PROMPTS))
+    left = _left(plan, share, by, random) if exits else None
     return QualityTable(
         ids,
         tuple(s.name for s in plan.stages),
@@ -193,7 +195,8 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
         input_tokens=lengths,
         output_tokens=lengths,
         foreseen=foreseen,
-        left=_left(plan, share, by, random) if exits else None,
+        left=left,
+        verdicts=None if left is None else _verdicts(plan, left),
         whole_tokens=np.full(lengths.shape, 1000.0) if exits else None,
     )
 
@@ -204,6 +207,16 @@ def _left(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> B
     of_answered = (at_exits / np.maximum(share, 1e-12))[by]
     own: Bools = np.arange(len(share))[:, None] == by
     return own & (random.random(len(by)) < of_answered)
+
+
+def _verdicts(plan: Plan, left: Bools) -> Ints:
+    """(S, n): verdicts on each one's answers at a stage; who left there is taken to have had the mean of trials."""
+    counts = np.ones(left.shape, np.int64)
+    for s, stage in enumerate(plan.stages):
+        shares = [exit_.left for exit_ in stage.exits if not exit_.last]
+        tried = sum(at * share for at, share in enumerate(shares, start=1)) / max(sum(shares), 1e-12)
+        counts[s] = np.where(left[s], max(round(tried), 1), 1 + len(shares))
+    return counts
 
 
 def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
@@ -258,7 +271,7 @@ def redeployed(plan: Plan, problem: Problem) -> Deployment:
         mixes[s] = _mix(plan, stage.name, stage.architecture, stage.config, plan.stages[s].replicas, longest)
     judge = problem.judge
     if plan.judge.replicas and judge.architecture is not None and judge.config is not None:
-        longest = int(lengths.max()) + judge.prompt_tokens + judge.output_tokens
+        longest = longest_request(problem, JUDGE)
         mixes[JUDGE] = _mix(plan, "judge", judge.architecture, judge.config, plan.judge.replicas, longest)
     return deployment(0, mixes)
 

@@ -1,8 +1,8 @@
 """Routings over points as routings over stages.
 
 Over points, a routing is what it is over stages: a level for each point that is used, and who reaches it is answered
-there. What differs is load: who leaves a stage at an exit has written less there, and needs no verdict of the judge,
-since an exit scores its own answers; at the stage's last point in use everybody waits for one. So what a routing does
+there. What differs is load: who leaves a stage at an exit has written less there. Each trial answer waits for a
+verdict, which reads nothing of the thinking before it; the whole answer waits for one more. So what a routing does
 within stages (a *setting*) turns the table of points into one of stages, in which each prompt has the answer and the
 length that it leaves its stage with; everything behind works on that.
 
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cascadia.domain.points import Points
-from cascadia.domain.quality import QualityTable
+from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, Ints, Routings
 
 LEFT = 100.0
@@ -70,6 +70,7 @@ def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTabl
     ends = np.array(setting.ends)
     whole = np.array([points.rows(stage)[-1] for stage in range(points.stages)])
     column, left = np.arange(len(table)), at != ends[:, None]
+    tried, read = _trials(points, setting, at)
     output, drawn = table.output_tokens[at, column], table.output_tokens[ends]
     for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
         stage = points.stage[row]
@@ -84,10 +85,30 @@ def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTabl
         output_tokens=output,
         foreseen=None,
         left=left,
+        verdicts=np.maximum(tried + (~left & (ends == whole)[:, None]), 1),
+        judged_part=np.where(read > 0, np.minimum(read / np.maximum(output, 1.0), 1.0), 1.0),
         whole_tokens=table.output_tokens[whole],
         drawn_tokens=drawn if shadow > 0 else None,
         shadow=shadow,
     )
+
+
+def _trials(points: Points, setting: Setting, at: Ints) -> tuple[Ints, Floats]:
+    """(S, m) each: trial answers of those who leave `at` these points, and how many tokens verdicts on them read; 0
+    tokens where the whole answer is read as well.
+
+    Who has thought to the end before an exit has no trial there.
+    """
+    tried, read = np.zeros(at.shape, np.int64), np.zeros(at.shape)
+    for row, stage in enumerate(points.stage):
+        here, trial = at[stage] >= row, points.trial_tokens[row]
+        if row == points.rows(stage)[-1]:
+            read[stage][here] = 0.0
+        elif setting.levels[row] < ACCEPTS_NONE or row == setting.ends[stage]:
+            tried[stage] += here & (trial > 0)
+            read[stage] += np.where(here, trial, 0.0)
+            read[stage][(at[stage] == row) & (trial <= 0)] = 0.0
+    return tried, read
 
 
 def over_points(points: Points, routings: Routings, setting: Setting) -> Routings:

@@ -193,8 +193,6 @@ def decided(
     judged[last] = False
     # Of a routing by itself it is the same for everybody.
     foresees, judged = (np.broadcast_to(told[:, None], enters.shape) for told in (foresees, judged))
-    if table.left is not None:
-        judged = judged & ~table.left
     return Decisions(enters, accepted & enters, foresees, judged)
 
 

@@ -17,7 +17,7 @@ from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.deployment.simulation import quantile_s, verdict_delays
 from cascadia.planner.routing.routings import Decisions, Routings, requests_decided
 from cascadia.planner.stability.capacity_shares import Capacities
-from cascadia.planner.tables.loads import judge_load, stage_load
+from cascadia.planner.tables.loads import judge_load, stage_load, verdict_reads, verdicts_each
 from cascadia.planner.tables.shapes import Shape, shapes
 from cascadia.planner.tables.tables import TableCache
 from cascadia.planner.tables.worthwhile import worth_having
@@ -212,5 +212,7 @@ def longest_request(problem: Problem, stage: int) -> int:
     """Tokens of the longest request that a stage, or the judge (`JUDGE`), may get: a replica must hold it."""
     w, judge = problem.workload, problem.judge
     if stage == JUDGE:
-        return int((w.input_tokens + w.output_tokens).max()) + judge.prompt_tokens + judge.output_tokens
+        wrote = verdicts_each(problem) * judge.output_tokens
+        longest = int((w.input_tokens + w.output_tokens).max()) + judge.prompt_tokens + judge.output_tokens
+        return max(longest, int((verdict_reads(problem) + wrote).max()))
     return int((w.input_tokens[stage] + w.output_tokens[stage]).max())

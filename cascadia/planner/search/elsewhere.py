@@ -5,6 +5,7 @@ import numpy as np
 from cascadia.domain.quality import Floats
 from cascadia.planner.routing.routings import Bools, Ints
 from cascadia.planner.search.context import Search
+from cascadia.planner.tables.loads import verdict_reads, verdicts_each
 
 HOUR_S = 3600.0
 
@@ -40,7 +41,8 @@ def _usd_per_s(search: Search, reached: Bools, judged: Bools) -> float:
         if stage.external is not None
     )
     if judge.placement == "external":
-        read = float((w.input_tokens + w.output_tokens)[judged].sum()) + judged.sum() * judge.prompt_tokens
+        read = float(verdict_reads(problem)[judged].sum())
         usd += read * judge.usd_per_million_input_tokens / 1e6
-        usd += judged.sum() * judge.output_tokens * judge.usd_per_million_output_tokens / 1e6
+        wrote = float(verdicts_each(problem)[judged].sum()) * judge.output_tokens
+        usd += wrote * judge.usd_per_million_output_tokens / 1e6
     return float(usd) * w.rate_rps / max(len(w), 1)

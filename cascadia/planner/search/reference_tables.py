@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.allocation.knapsack import cover
 from cascadia.planner.search.context import Search
+from cascadia.planner.tables.loads import verdict_reads
 from cascadia.planner.tables.tables import StageTable
 
 Floats = NDArray[np.float64]
@@ -99,9 +100,8 @@ def stage_tokens(search: Search, stage: int, routings: Ints) -> Floats:
 def judge_tokens(search: Search, routings: Ints) -> Floats:
     """Tokens that the judge reads, for several routings."""
     verdicts = search.routings.verdicts(routings)
-    judge = search.problem.judge
+    whole = verdict_reads(search.problem).sum(axis=1)
     work = np.zeros(len(routings))
     for stage in range(verdicts.shape[1]):
-        per_stage = search.whole_work(stage) + len(search.problem.workload) * judge.prompt_tokens
-        work += verdicts[:, stage] * per_stage
+        work += verdicts[:, stage] * float(whole[stage])
     return work

@@ -150,22 +150,36 @@ def stage_load(problem: Problem, stage: int, reached: Bools) -> Load:
     )
 
 
-def judge_load(problem: Problem, waits: Bools) -> Load:
-    """Verdicts asked for: one for each request's answer at a stage that `waits` for one (S, n).
+def verdicts_each(problem: Problem) -> Ints:
+    """Verdicts (S, n) that a request waits for at a gate: one, and one more for each trial answer before."""
+    w, count = problem.workload, problem.quality.verdicts
+    return np.ones(w.input_tokens.shape, np.int64) if count is None else count[:, w.row]
+
+
+def verdict_reads(problem: Problem) -> Ints:
+    """Tokens (S, n) that all verdicts on a request at a gate read, which are simulated as one behind its answer.
 
     A judge reads its instructions, the question and the answer (Cascadia, footnote 4 and app. H).
     """
-    w, judge = problem.workload, problem.judge
+    w, part = problem.workload, problem.quality.judged_part
+    wrote = w.output_tokens
+    if part is not None:
+        wrote = np.rint(wrote * part[:, w.row]).astype(np.int64)
+    read: Ints = verdicts_each(problem) * (problem.judge.prompt_tokens + w.input_tokens) + wrote
+    return read
+
+
+def judge_load(problem: Problem, waits: Bools) -> Load:
+    """Verdicts asked for: those of each request's answers at a stage that `waits` for any (S, n), as one."""
     stage, request = np.nonzero(waits)
     arrivals = arrival_ps(problem)[request]
     order = np.argsort(arrivals, kind="stable")
     stage, request = stage[order], request[order]
-    inputs = judge.prompt_tokens + w.input_tokens[stage, request] + w.output_tokens[stage, request]
     return Load(
         request,
         arrivals[order],
-        inputs,
-        np.full(len(order), judge.output_tokens, np.int64),
+        verdict_reads(problem)[stage, request],
+        verdicts_each(problem)[stage, request] * problem.judge.output_tokens,
         np.zeros(len(order), np.int64),
         period_ps(problem),
     )

@@ -23,6 +23,7 @@ from cascadia_sim.cascade.parts import (
     Verdicts,
     judged_tokens,
     route,
+    verdict_tokens,
 )
 from cascadia_sim.cascade.shared_judge import simulate_together
 from cascadia_sim.cascade.stage import StageRun, simulate_stage
@@ -69,7 +70,7 @@ def _simulate_in_turn(
         s, who = stages[stage], routing.requests[stage]
         visits.append(StageVisits(stage, who, arrive_ps[who], _served(s, who, arrive_ps[who], dispatch)))
         if stage in routing.gates and judge is not None:
-            verdicts.append(_judge(s, judge, visits[-1], routing))
+            verdicts.append(_judge(stages, judge, visits[-1], routing))
             arrive_ps[verdicts[-1].requests] = verdicts[-1].finish_ps
     return visits, verdicts
 
@@ -103,20 +104,23 @@ def _simulate_in_step(
     return [*visits, StageVisits(last, who, arrive_ps[who], run)], verdicts
 
 
-def _judge(stage: CascadeStage, judge: JudgeStage, visits: StageVisits, routing: Routing) -> Verdicts:
+def _judge(
+    stages: Sequence[CascadeStage], judge: JudgeStage, visits: StageVisits, routing: Routing
+) -> Verdicts:
     """The verdicts on all answers of one stage that are judged, by a judge that has no others to give."""
     who, asked_ps = routing.judged[visits.stage], visits.run.finish_ps[routing.waits(visits.stage)]
     gate = np.full(who.size, visits.stage, np.int64)
     if judge.latency_ps is not None:
         return Verdicts(gate, who, asked_ps, asked_ps + judge.latency_ps[visits.stage, who], None)
+    written = verdict_tokens(judge, visits.stage, who)
     run = simulate_stage(
         judge.replicas,
         judge.dispatch,
         asked_ps,
-        judged_tokens(stage, judge, who),
-        np.full(who.size, judge.output_tokens, np.int64),
+        judged_tokens(stages, judge, visits.stage, who),
+        written,
         np.full(who.size, judge.cached_tokens, np.int64),
-        most_output=judge.output_tokens,
+        most_output=int(written.max(initial=judge.output_tokens)),
     )
     return Verdicts(gate, who, asked_ps, run.finish_ps, run)
 

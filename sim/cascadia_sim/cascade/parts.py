@@ -48,7 +48,8 @@ class JudgeStage:
     """Cost of a verdict: a request to `replicas`, or a delay `latency_ps` [S, n] by stage and request.
 
     Self-hosted, a verdict's prompt is `prompt_tokens` of instruction, the question and the answer, of which
-    `cached_tokens` are in the prefix cache, and it writes `output_tokens`.
+    `cached_tokens` are in the prefix cache, and it writes `output_tokens`. Where some answers take several `verdicts`
+    [S, n], one behind the other, these are one visit, which reads `read_tokens` [S, n] in all.
     """
 
     replicas: tuple[Replica, ...] = ()
@@ -57,6 +58,8 @@ class JudgeStage:
     output_tokens: int = 1
     latency_ps: Ints | None = None
     cached_tokens: int = 0
+    read_tokens: Ints | None = None
+    verdicts: Ints | None = None
 
     def __post_init__(self) -> None:
         if bool(self.replicas) == (self.latency_ps is not None):
@@ -170,6 +173,18 @@ def _told(of_all: bool | Bools, n: int) -> Bools:
     return np.broadcast_to(np.asarray(of_all, np.bool_), n)
 
 
-def judged_tokens(stage: CascadeStage, judge: JudgeStage, who: Ints) -> Ints:
-    """The prompt of each verdict [m] on the answers of `stage` to `who` [m]."""
+def judged_tokens(stages: Sequence[CascadeStage], judge: JudgeStage, gate: int, who: Ints) -> Ints:
+    """The prompt of each verdict [m] on the answers of stage `gate` to `who` [m]."""
+    if judge.read_tokens is not None:
+        read: Ints = judge.read_tokens[gate, who]
+        return read
+    stage = stages[gate]
     return stage.input_tokens[who] + stage.output_tokens[who] + judge.prompt_tokens
+
+
+def verdict_tokens(judge: JudgeStage, gate: int, who: Ints) -> Ints:
+    """Tokens [m] that the judge writes on the answers of stage `gate` to `who` [m]."""
+    if judge.verdicts is None:
+        return np.full(who.size, judge.output_tokens, np.int64)
+    wrote: Ints = judge.verdicts[gate, who] * judge.output_tokens
+    return wrote

@@ -17,6 +17,7 @@ from cascadia_sim.cascade.parts import (
     StageVisits,
     Verdicts,
     judged_tokens,
+    verdict_tokens,
 )
 from cascadia_sim.cascade.stage import StageRun, check_replicas
 from cascadia_sim.engine.arrays import Network, no_paths
@@ -58,11 +59,11 @@ def _stage_group(stage: CascadeStage, dispatch: Dispatch, who: Ints, arrival_ps:
 
 
 def _judge_group(stages: Sequence[CascadeStage], judge: JudgeStage, routing: Routing) -> _Group:
-    tokens = np.concatenate([judged_tokens(stages[g], judge, routing.judged[g]) for g in routing.gates])
+    tokens = np.concatenate([judged_tokens(stages, judge, g, routing.judged[g]) for g in routing.gates])
     n = tokens.size
-    written, cached = np.full(n, judge.output_tokens, np.int64), np.full(n, judge.cached_tokens, np.int64)
-    visits = request_arrays(np.zeros(n, np.int64), tokens, written, cached)
-    return _Group(judge.replicas, judge.dispatch, visits, judge.output_tokens)
+    written = np.concatenate([verdict_tokens(judge, g, routing.judged[g]) for g in routing.gates])
+    visits = request_arrays(np.zeros(n, np.int64), tokens, written, np.full(n, judge.cached_tokens, np.int64))
+    return _Group(judge.replicas, judge.dispatch, visits, int(written.max(initial=judge.output_tokens)))
 
 
 def _successors(stages: Sequence[CascadeStage], routing: Routing, n: int) -> tuple[Ints, Ints]:

@@ -32,7 +32,10 @@ from cascadia.planner.routing.points import Setting, folded
 from cascadia.planner.routing.routings import ACCEPTS_NONE
 from cascadia.planner.search.exit_settings import under
 from cascadia.planner.search.reference_tables import References
+from cascadia.planner.tables.loads import arrival_ps, judge_load, verdict_reads, verdicts_each
 from cascadia.report.text import plan_summary
+from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.replica import simulate_replica
 from tests.unit.controller.machine import two_stages
 from tests.unit.planner.pointed import points, with_exits
@@ -187,15 +190,17 @@ def test_a_deployment_that_only_exits_let_hold_is_refused_where_they_are_certifi
     promised = under(replace(both.problem, exits=PROMISE), result.setting)
     search, chosen = result.search, result.chosen.deployment
     search = replace(search, problem=replace(search.problem, uncertified=promised.uncertified))
-    told = until_certified(search, chosen, PROMISE)
-    assert "is sent 1" in told.why
+    easy = promised.uncertified
+    assert easy is not None
+    assert until_certified(search, chosen, PROMISE).why == ""
+    # Of three times the tokens its replicas do not keep up; of its own a bound may be broken.
+    first = replace(easy, output_tokens=easy.output_tokens * 3)
+    heavy = replace(search, problem=replace(search.problem, uncertified=first))
+    told = until_certified(heavy, chosen, PROMISE)
+    assert "is sent " in told.why
     assert told.requests == 3610
-    first = promised.uncertified
-    assert first is not None
-    # Of half the tokens its replicas keep up; then a bound may be broken.
-    easy = replace(first, output_tokens=first.output_tokens // 2)
     slow = replace(easy, objective=replace(MEDIAN, latency_max_s=0.01))
-    for state_, why in ((first, "is sent 1"), (easy, ""), (slow, "times the objective's bound")):
+    for state_, why in ((first, "is sent "), (easy, ""), (slow, "times the objective's bound")):
         strict = replace(search, problem=replace(search.problem, uncertified=state_))
         state = Refinement(strict, Simulator.of(strict.problem), References(strict))
         found = state.certified(result.chosen).certificate
@@ -248,12 +253,50 @@ def test_a_replay_draws_those_that_its_plan_drew() -> None:
     assert table.mean_tokens[0] > unpromised.mean_tokens[0]
 
 
-def test_a_plan_says_that_verdicts_on_trials_are_not_simulated() -> None:
-    """A judge on GPUs would be short of them; one on the router takes milliseconds."""
+def test_a_plan_says_which_verdicts_on_trials_are_not_simulated() -> None:
     made = with_exits(MEDIAN, requests=50)
     exiting = (replace(made.stages[0], exits=(Exit(200),)), *made.stages[1:])
     hosted, near = (replace(made.judge, kind=kind) for kind in ("llm", "embedding"))
     (note,) = trial_notes(hosted, exiting)
-    assert "verdicts on trials at exits are not simulated" in note
+    assert "but for those at the last stage in use and on requests drawn as evidence" in note
     without = tuple(replace(stage, exits=()) for stage in exiting)
     assert trial_notes(hosted, without) == trial_notes(near, exiting) == []
+
+
+def test_the_judges_load_and_the_simulator_have_the_verdicts_on_trials() -> None:
+    """A judge on GPUs was planned for one verdict of those who think on and none of who leaves."""
+    problem = with_exits(MEDIAN, requests=50)
+    judge = replace(problem.judge, kind="llm", placement="self-hosted", prompt_tokens=100, output_tokens=3)
+    exiting = replace(under(problem, Setting((50.0, 75.0, ACCEPTS_NONE, ACCEPTS_NONE), (2, 3))), judge=judge)
+    w, table = exiting.workload, exiting.quality
+    assert table.verdicts is not None
+    assert set(table.verdicts[0].tolist()) == {1, 2, 3}
+    asked = table.verdicts[0, w.row]
+    at_first = np.array([True, False])[:, None] & np.ones(len(w), bool)
+    load = judge_load(exiting, at_first)
+    assert (load.output_tokens == 3 * asked).all()
+    # Each reads instructions, question and a trial of 40 tokens; the last of three has the whole answer.
+    read, tries = load.input_tokens - asked * (100 + w.input_tokens[0]), np.minimum(asked, 2)
+    left = table.left[0, w.row]  # type: ignore[index]
+    scale = w.output_tokens[0] / table.output_tokens[0, w.row]
+    assert np.abs(read - np.where(left, 40 * tries * scale, w.output_tokens[0])).max() <= 1
+    replica = Replica(machine(kv=1_000_000))
+    gate = JudgeStage(
+        (replica,),
+        prompt_tokens=100,
+        output_tokens=3,
+        read_tokens=verdict_reads(exiting),
+        verdicts=verdicts_each(exiting),
+    )
+    none = np.zeros(len(w), np.int64)
+    stages = [
+        CascadeStage((replica,), w.input_tokens[s], w.output_tokens[s], none, np.ones(len(w), bool))
+        for s in range(2)
+    ]
+    run = simulate_cascade(stages, gate, arrival_ps(exiting) + np.arange(len(w)) * 10**15)
+    assert run.verdicts is not None
+    assert run.verdicts.run is not None
+    alone = simulate_stage(
+        (replica,), "round-robin", none[:1], load.input_tokens[:1], load.output_tokens[:1], none[:1]
+    )
+    assert run.verdicts.finish_ps[0] - run.verdicts.arrival_ps[0] == alone.finish_ps[0]

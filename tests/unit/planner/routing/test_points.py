@@ -32,11 +32,11 @@ def points(seed: int, prompts: int = 12, levels: int = 4) -> Points:
     return Points(table, (0, 0, 0, 1, 1), trials)
 
 
-def walked(known: Points, thresholds: list[float], prompt: int) -> tuple[float, list[float], bool]:
-    """Quality, tokens written at each stage, and whether a verdict was asked for: point by point, token by token."""
+def walked(known: Points, thresholds: list[float], prompt: int) -> tuple[float, list[float], list[int]]:
+    """Quality, and tokens written and verdicts asked for at each stage: point by point, token by token."""
     written = [0.0, 0.0]
     thought = [0.0, 0.0]
-    verdict = False
+    verdicts = [0, 0]
     used = [row for row in range(5) if [*thresholds, ACCEPTS_ALL][row] < ACCEPTS_NONE]
     # Behind a point that accepts all nobody comes.
     used = used[: next((i for i, row in enumerate(used) if row < 4 and thresholds[row] <= 0), len(used)) + 1]
@@ -47,10 +47,10 @@ def walked(known: Points, thresholds: list[float], prompt: int) -> tuple[float, 
         written[stage] += upto - thought[stage] + trial
         thought[stage] = upto
         last = row == used[-1]
-        if not last and stage != known.stage[used[used.index(row) + 1]]:
-            verdict = True
+        gated = not last and stage != known.stage[used[used.index(row) + 1]]
+        verdicts[stage] += gated or row in known.exits
         if last or table.score[row, prompt] >= thresholds[row]:
-            return float(table.quality[row, prompt]), written, verdict
+            return float(table.quality[row, prompt]), written, verdicts
     raise AssertionError("the last point accepts")
 
 
@@ -67,10 +67,14 @@ def test_a_setting_gives_each_prompt_what_a_walk_from_point_to_point_gives_it(se
         decisions = decided(table, deployed, [at_end], None)
         answered, reached = decisions.answered_by, decisions.reached
         for prompt in range(len(table)):
-            quality, written, verdict = walked(known, every.thresholds[k].tolist(), prompt)
+            quality, written, verdicts = walked(known, every.thresholds[k].tolist(), prompt)
             assert table.quality[answered[prompt], prompt] == quality
+            assert table.verdicts is not None
             assert np.where(reached[:, prompt], table.output_tokens[:, prompt], 0.0).tolist() == written
-            assert (decisions.judged & reached)[:, prompt].any() == verdict
+            # The last stage in use has no gate, behind which the simulator could have a verdict.
+            gates = np.flatnonzero(deployed)[:-1] if at_end > ACCEPTS_ALL else np.array([], np.int64)
+            told = np.where((decisions.judged & reached)[:, prompt], table.verdicts[:, prompt], 0)
+            assert told[gates].tolist() == np.array(verdicts)[gates].tolist()
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -6,10 +6,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ExitPromise
+from cascadia.domain.points import Points
+from cascadia.domain.quality import QualityTable
+from cascadia.planner.routing.points import Setting, folded
+from cascadia.planner.routing.routings import ACCEPTS_NONE
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import ENDS_THINKING, ExitSettings, StageSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
@@ -228,5 +233,35 @@ def test_thinking_that_failed_before_it_answered_has_cost_what_it_took() -> None
             assert up.lines[-1]["tokens"] == {"small": 14, "large": 13}
         assert answer.headers["x-cascadia-stage"] == "large"
         assert answer.json()["cascadia"]["usage"]["total_tokens"] == 14 + 13
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("scores", "read"),
+    [((85.0, 0.0, 0.0), 2), ((79.0, 60.0, 0.0), 4), ((10.0, 10.0, 70.0), 17)],
+    ids=["left at the first", "left at the second", "thought to the end"],
+)
+def test_as_many_verdicts_are_asked_for_as_a_plan_counts(scores: tuple[float, ...], read: int) -> None:
+    """The judge of such a plan was one for each whole answer, and none for who left at a trial."""
+    of_all = np.array([*scores, 90.0])[:, None]
+    wrote = np.array([6.0, 10.0, 13.0, 9.0])[:, None]
+    names = ("small@4", "small@8", "small", "large")
+    table = QualityTable(
+        ("p",), names, of_all, quality=of_all, input_tokens=np.full((4, 1), 10.0), output_tokens=wrote
+    )
+    points = Points(table, (0, 0, 0, 1), np.array([2.0, 2.0, 0.0, 0.0])[:, None])
+    counted = folded(points, Setting((80.0, 60.0, ACCEPTS_NONE, ACCEPTS_NONE), (2, 3)))
+    assert counted.verdicts is not None
+    assert counted.judged_part is not None
+    assert counted.judged_part[0, 0] * counted.output_tokens[0, 0] == pytest.approx(read)
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        texts = ("trial 4", "trial 8", "a " * LONG + "whole")
+        gate = ScriptedGate(dict(zip(texts, scores, strict=True)))
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            await up.chat()
+        assert len(gate.seen) == counted.verdicts[0, 0]
 
     run(main)
