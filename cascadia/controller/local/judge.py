@@ -1,12 +1,11 @@
 """A plan's judge on this machine: what it is called, and how one that needs no GPU is started."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from cascadia.controller.local.engines_file import Engine, Local
-from cascadia.controller.local.launch import PORT, Launch, spec_of
+from cascadia.controller.local.launch import COMMAND, PORT, Launch, spec_of
 from cascadia.controller.move.state import JUDGE, Kind, judge_stage
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
@@ -15,7 +14,6 @@ from cascadia.render.one_pass import exit_arguments
 
 STARTUP_S = 900.0
 """It may have to fetch its encoder first."""
-COMMAND = (sys.executable, "-P", "-c", "from cascadia.cli.main import main; main()")
 
 
 def stage_of_judge(plan: Plan, engine: Engine | None) -> str:

@@ -1,6 +1,7 @@
 """Launch of a replica of a kind on a machine, and the names of a plan's kinds."""
 
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -8,6 +9,8 @@ from typing import Any
 
 from cascadia.controller.move.state import Kind
 
+# With -P a folder called cascadia where the command is given hides no package.
+COMMAND = (sys.executable, "-P", "-c", "from cascadia.cli.main import main; main()")
 PORT, NAME, GPUS = "{port}", "{name}", "{gpus}"
 """Stand in an argument or a variable for what is known only when a replica starts."""
 

@@ -1,19 +1,16 @@
 """Workers of one-pass models on this machine, and the router's file that sends them batches."""
 
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 from cascadia.controller.local.engines_file import Engine, Local
-from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
+from cascadia.controller.local.launch import COMMAND, GPUS, PORT, Launch, spec_of
 from cascadia.controller.move.state import Kind
 from cascadia.domain.plan import Plan
 from cascadia.files.policies_file import policies_document
 from cascadia.render.engine_groups import SHORTEST_DRAIN_S
 from cascadia.render.gpu_nodes import gpu_node
 from cascadia.render.one_pass import STARTUP_S, serve_arguments, worker_groups
-
-COMMAND = (sys.executable, "-P", "-c", "from cascadia.cli.main import main; main()")
 
 
 def one_pass_launches(plan: Plan, local: Local) -> dict[Kind, tuple[Launch, int]]:
