@@ -125,6 +125,12 @@ def test_the_version_is_the_packages() -> None:
     assert run("--version").stdout == f"cascadia {__version__}\n"
 
 
+def test_the_module_is_the_program() -> None:
+    command = [sys.executable, "-m", "cascadia", "--version"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    assert (done.returncode, done.stdout) == (0, f"cascadia {__version__}\n")
+
+
 def test_without_arguments_it_helps() -> None:
     result = run()
     assert result.exit_code == 2
