@@ -54,12 +54,17 @@ class Certified:
         self._shadow, self._rng = shadow, rng or Random()
         # Just above: a score equal to its threshold is good enough.
         own = [float(np.nextafter(1.0 - each / 100.0, 2.0)) if each <= 100.0 else 0.0 for each in thresholds]
-        path = Path(np.outer(np.arange(1, SETTINGS + 1) / SETTINGS, own))
-        # Thresholds are the plan's: after a withdrawal the same path is examined anew.
-        self.controller = Controller(promise, path, learned=1, renewed=lambda *_: path)
-        self._recent = Recent()
-        self.feeds: Callable[[Ints, Floats, int, bool], object] = self.controller.feed
+        self._path, self._promise = Path(np.outer(np.arange(1, SETTINGS + 1) / SETTINGS, own)), promise
+        self.feeds: Callable[[Ints, Floats, int, bool], object]
         """Takes evidence: the controller, or who shares it with other processes."""
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Nothing is in force, and nothing known."""
+        path = self._path
+        # Thresholds are the plan's: after a withdrawal the same path is examined anew.
+        self.controller = Controller(self._promise, path, learned=1, renewed=lambda *_: path)
+        self._recent, self.feeds = Recent(), self.controller.feed
 
     @property
     def state(self) -> tuple[int, int, int]:

@@ -129,13 +129,13 @@ def application(
     async def score(body: CaseBody) -> VerdictBody:
         """The verdict on one answer, or what to expect of one."""
         (verdict,) = await service.judged([body.case()])
-        return VerdictBody.of(verdict)
+        return VerdictBody.of(verdict, judge.digest)
 
     @app.post("/v1/scores")
     async def scores(body: ItemsBody) -> VerdictsBody:
         """Verdicts on many, in order."""
         found = await service.judged([item.case() for item in body.items])
-        return VerdictsBody(verdicts=[VerdictBody.of(verdict) for verdict in found])
+        return VerdictsBody(verdicts=[VerdictBody.of(verdict, judge.digest) for verdict in found])
 
     @app.get("/health")
     @app.get("/ready")

@@ -15,6 +15,11 @@ class Judges(Protocol):
     def about(self) -> dict[str, Any]: ...
 
     @property
+    def digest(self) -> str:
+        """Tells who gives the verdicts from what was trained otherwise."""
+        ...
+
+    @property
     def wants_certainty(self) -> bool: ...
 
     def head_for(self, case: Case) -> object:

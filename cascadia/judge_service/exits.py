@@ -71,6 +71,10 @@ class JudgeExits:
         self.counts = dict.fromkeys(("taken", "whole", "shadowed", "disagreed"), 0)
 
     @property
+    def digest(self) -> str:
+        return self._ramp.digest[:16]
+
+    @property
     def state(self) -> dict[str, int]:
         one = self._controller
         told = {"certified": one.certified + 1, "settings": one.path.settings}
@@ -145,6 +149,10 @@ class ExitingJudge:
     @property
     def about(self) -> dict[str, Any]:
         return self.judge.about
+
+    @property
+    def digest(self) -> str:
+        return f"{self.judge.digest}-{self.exits.digest}"
 
     @property
     def wants_certainty(self) -> bool:

@@ -58,7 +58,8 @@ class JudgeRamp:
             *(self.doubts[head] for head in sorted(self.doubts)),
         )
         told = b"".join(np.ascontiguousarray(part).tobytes() for part in parts)
-        return sha256(f"{self.judge_sha256} {self.points}".encode() + told).hexdigest()
+        heads = sorted(self.doubts)
+        return sha256(f"{self.judge_sha256} {self.points} {heads}".encode() + told).hexdigest()
 
     def mapped(self, part: Seen) -> Seen:
         """`part` with the vectors that its texts would have at the encoder's end."""

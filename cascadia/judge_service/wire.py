@@ -52,15 +52,16 @@ class ItemsBody(_Body):
 
 class VerdictBody(_Body):
     """`score` 0-100: the quality to be expected. `certainty` 0-1 is the judge's own; `tokens` what it
-    read."""
+    read. `judge` tells who says so from a judge that was trained otherwise."""
 
     score: float
     certainty: float
     tokens: int
+    judge: str
 
     @classmethod
-    def of(cls, verdict: Verdict) -> "VerdictBody":
-        return cls(score=verdict.score, certainty=verdict.certainty, tokens=verdict.tokens)
+    def of(cls, verdict: Verdict, judge: str) -> "VerdictBody":
+        return cls(score=verdict.score, certainty=verdict.certainty, tokens=verdict.tokens, judge=judge)
 
 
 class VerdictsBody(_Body):

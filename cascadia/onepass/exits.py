@@ -46,7 +46,7 @@ def exits_of(folder: Path, promise: Promise, shadow: float, threads: int) -> Liv
     ramps, about = read_ramps(folder)
     passes = Passes.of(onnx.load(folder / GRAPH), [ramps[at] for at in about.active], threads)
     controller = Controller(promise, about.path)
-    shared = SharedExits(controller, folder / STATE, settings_digest(about), _logger.warning)
+    shared = SharedExits(controller, folder / STATE, settings_digest(ramps, about), _logger.warning)
     return Live(
         passes,
         controller,

@@ -24,14 +24,15 @@ UNLIKE, UNREADABLE, OTHER = "unlike", "unreadable", "other"
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """`score` 0-100, or why there is none."""
+    """`score` 0-100, or why there is none; `judge` tells the probe from one that was trained otherwise."""
 
     score: float | None = None
     failed: str | None = None
+    judge: str = ""
 
     def document(self) -> dict[str, float | str]:
         if self.score is not None:
-            return {"score": round(self.score, 3)}
+            return {"score": round(self.score, 3), "judge": self.judge}
         return {"failed": self.failed or UNREADABLE}
 
 
@@ -87,7 +88,7 @@ class Scoring:
         if tokens not in (prompt + written - 1, prompt + written) or reading.answer is None:
             return Scored(failed=OTHER)
         score = self.probe.tell(reading)
-        return Scored(failed=UNLIKE) if score is None else Scored(score)
+        return Scored(failed=UNLIKE) if score is None else Scored(score, judge=self.probe.digest)
 
     async def expected(
         self, slot: int, chat: Mapping[str, object], headers: Mapping[str, str]

@@ -79,10 +79,13 @@ def read_ramps(folder: Path) -> tuple[tuple[Ramp, ...], About]:
     return ramps, about
 
 
-def settings_digest(about: About) -> str:
+def settings_digest(ramps: tuple[Ramp, ...], about: About) -> str:
     """Digest of the ramps and their settings: trained or tuned anew, they have no evidence yet."""
-    told = (about.model_sha256, about.active, about.thresholds)
-    return sha256(json.dumps(told).encode()).hexdigest()
+    told = (about.model_sha256, about.active, about.thresholds, [each.tensor for each in ramps])
+    found = sha256(json.dumps(told).encode())
+    for part in (part for each in ramps for part in (each.weight, each.bias)):
+        found.update(np.ascontiguousarray(part).tobytes())
+    return found.hexdigest()
 
 
 def digest(path: Path) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from cascadia_judge.encoder.memory import Encodes
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.head.arrays import digest_of
 from cascadia_judge.head.features import JudgeInput, look
 from cascadia_judge.head.file import BYTES_MAX, load
 from cascadia_judge.head.head import Head
@@ -43,11 +44,12 @@ class Case(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EmbeddingJudge:
-    """Thread-safe. `about` is what the file says of its training."""
+    """Thread-safe. `about` is what the file says of its training, `digest` tells its bytes from those of others."""
 
     encoder: Encodes
     heads: tuple[Head, ...]
     about: dict[str, Any]
+    digest: str = ""
 
     @classmethod
     def read(cls, file: Path, encoder: Encodes) -> "EmbeddingJudge":
@@ -56,13 +58,14 @@ class EmbeddingJudge:
             raise BadVerdict(
                 str(file), "is no file of a judge", "name one that `cascadia judge train` has written"
             )
-        heads, about = load(file.read_bytes().decode("utf-8", "replace"), str(file))
+        content = file.read_bytes()
+        heads, about = load(content.decode("utf-8", "replace"), str(file))
         for head in heads:
             if any(axes.shape[0] != encoder.size for axes in head.basis.axes.values()):
                 raise BadVerdict(
                     str(file), "was trained on another encoder", f"use {about.get('encoder', 'its own')}"
                 )
-        return cls(encoder, heads, about)
+        return cls(encoder, heads, about, digest_of(content))
 
     def score(
         self, question: str, answer: str | None, certainty: Certainty | None = None, stage: str = ""

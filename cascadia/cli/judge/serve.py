@@ -55,7 +55,7 @@ def serve(
 ) -> None:
     """Serve JUDGE (a file of `cascadia judge train`) until SIGTERM.
 
-    POST /v1/score {question, answer, certainty, stage} answers {score, certainty, tokens}; /v1/scores takes
+    POST /v1/score {question, answer, certainty, stage} answers {score, certainty, tokens, judge}; /v1/scores takes
     {items: [...]}. The router asks it where its judge is of kind embedding.
 
     Of a probe, POST /v1/chat/completions and /v1/completions are answered by the engine, with a score under

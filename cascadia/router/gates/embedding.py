@@ -12,6 +12,7 @@ from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.gates.base import JudgeFailed
 from cascadia.router.gates.certainty import certainty_of, logprobs_wanted
 from cascadia.router.gates.context import ASKED
+from cascadia.router.gates.probe import HEARD_CHARACTERS
 from cascadia.router.openai.answers import Choice
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.questions import answer
@@ -29,6 +30,7 @@ CHARACTERS_MAX = 65_536
 
 class _Verdict(Struct):
     score: float
+    judge: str = ""
 
 
 _verdict = msgspec.json.Decoder(_Verdict)
@@ -41,6 +43,8 @@ class EmbeddingGate:
         self.stage = stage
         self.examiner = examiner
         self.certainty = certainty
+        self.heard: str | None = None
+        """The judge that gave the last score; None: there was none yet."""
 
     def wants(self, api: Api) -> Mapping[str, Any]:
         return logprobs_wanted(api) if self.certainty else {}
@@ -67,19 +71,20 @@ class EmbeddingGate:
             raise JudgeFailed(error.kind) from None
         if reply.found is None:
             raise JudgeFailed(f"status-{reply.status}")
-        return reply.found
+        self.heard = reply.found.judge[:HEARD_CHARACTERS]
+        return reply.found.score
 
 
-async def _read(content_type: bytes, body: bytes) -> float:
+async def _read(content_type: bytes, body: bytes) -> _Verdict:
     if not content_type.startswith(b"application/json"):
         raise UpstreamError("unreadable", "not JSON by its content type")
     try:
-        score = _verdict.decode(body).score
+        found = _verdict.decode(body)
     except (msgspec.MsgspecError, RecursionError):
         raise UpstreamError("unreadable", "no verdict in JSON") from None
-    if not 0.0 <= score <= 100.0:
+    if not 0.0 <= found.score <= 100.0:
         raise UpstreamError("unreadable", "a score that is none")
-    return score
+    return found
 
 
 def _ends(text: str) -> str:

@@ -1,5 +1,8 @@
 """Certificates of stages that think, kept in files: all processes of a host gather evidence for the same ones, and
 those that come later go on where they were.
+
+Evidence is about a model, its exits and whose scores decide. Of another judge, one that was trained anew among them, it
+says nothing: exits then begin anew. Engines tell no more of a model than its name.
 """
 
 import asyncio
@@ -9,17 +12,25 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
-from typing import Protocol
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 import orjson
 
 from cascadia.exits.length import Certified
 from cascadia.files.exit_state import EVERY_S, SharedExits
+from cascadia.router.cascade.cascade import Cascade
+from cascadia.router.gates.heard import heard
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.settings.model import JudgeSettings, RouterSettings
+from cascadia.router.settings.model import JudgeSettings, RouterSettings, StageSettings
 from cascadia.router.telemetry.internal_errors import tell
+from cascadia_judge.llm.prompt import PROMPT_VERSION
 
 _logger = logging.getLogger("cascadia.router")
+
+CHANGES_NO_SCORE = {"stage", "members", "timeout_s", "cache_size", "scale"}
+"""Of a judge's settings; `stage` is told by its model, members are told one by one."""
+WITHDRAWN = "exits of %s begin anew: what was certified is of another judge, model or setting"
 
 
 class HasExits(Protocol):
@@ -29,13 +40,35 @@ class HasExits(Protocol):
     @property
     def settings(self) -> RouterSettings: ...
 
+    @property
+    def cascade(self) -> Cascade: ...
+
+
+class About(NamedTuple):
+    """What evidence is about: a digest of what was told, and the judges that were heard (None: not yet)."""
+
+    told: str
+    judges: tuple[str, ...] | None
+
+    def differs(self, before: "About") -> bool:
+        """Tells whether what stood for `before` says nothing of this."""
+        if self.judges is None or before.judges is None:
+            return self.told != before.told
+        return self != before
+
+    @property
+    def name(self) -> str:
+        return sha256(orjson.dumps([self.told, self.judges])).hexdigest()
+
 
 class ExitStates:
     """The one timer: exchanges what the exits of `router`'s stages have found, once a second, beside the event loop."""
 
     def __init__(self, router: HasExits) -> None:
         self._router = router
+        self._about: dict[Certified, About] = {}
         self._shared: dict[Certified, SharedExits] = {}
+        self._said: set[About] = set()
         self._worker: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -60,26 +93,59 @@ class ExitStates:
                 tell("certificates of exits could not be exchanged", error)
 
     async def _exchange(self) -> None:
-        folder = self._router.settings.exit_states
         now = [(s, s.exits) for s in self._router.stages if isinstance(s.exits, Certified)]
-        for stage, exits in now if folder is not None else ():
-            assert folder is not None
+        for stage, exits in now:
+            about = self._compared(stage, exits)
             if exits in self._shared:
                 await asyncio.to_thread(self._shared[exits].exchange)
-                continue
-            about = digest_of_exits(stage, self._router.settings.judge)
-            name = re.sub(r"[^A-Za-z0-9._-]", "_", stage.name)
-            path = folder / f"{name}-{about[:12]}.json"
-            shared = await asyncio.to_thread(SharedExits, exits.controller, path, about, _logger.warning)
-            exits.feeds, self._shared[exits] = shared.feed, shared
-        for gone in self._shared.keys() - {exits for _, exits in now}:
-            await asyncio.to_thread(self._shared.pop(gone).close)
+            elif self._router.settings.exit_states is not None and about.judges is not None:
+                await self._opened(stage, exits, about, self._router.settings.exit_states)
+        for gone in self._about.keys() - {exits for _, exits in now}:
+            del self._about[gone]
+            if gone in self._shared:
+                await asyncio.to_thread(self._shared.pop(gone).close)
+
+    def _compared(self, stage: Stage, exits: Certified) -> About:
+        """What evidence on `exits` is about now. What there was on something else is withdrawn."""
+        gate = self._router.cascade.scoring.gate
+        about = About(told_of_exits(stage.settings, self._router.settings.judge), heard(gate))
+        before = self._about.get(exits, about)
+        if about.differs(before):
+            # What waits to be exchanged may be of either.
+            self._shared.pop(exits, None)
+            exits.begin_anew()
+            self._say(stage, about)
+        elif about.judges is None:
+            about = before
+        self._about[exits] = about
+        return about
+
+    async def _opened(self, stage: Stage, exits: Certified, about: About, folder: Path) -> None:
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", stage.name)
+        path = folder / f"{name}-{about.name[:12]}.json"
+        if not path.exists() and any(folder.glob(f"{name}-{'[0-9a-f]' * 12}.json")):
+            self._say(stage, about)
+        shared = await asyncio.to_thread(SharedExits, exits.controller, path, about.name, _logger.warning)
+        exits.feeds, self._shared[exits] = shared.feed, shared
+
+    def _say(self, stage: Stage, about: About) -> None:
+        """Tells that evidence is withdrawn, once for what there is to be evidence on instead."""
+        if about not in self._said:
+            self._said.add(about)
+            _logger.warning(WITHDRAWN, stage.name)
 
 
-def digest_of_exits(stage: Stage, judge: JudgeSettings | None) -> str:
-    """What evidence is about: the stage's model, its exits and their promise, and whose scores decide."""
-    told = stage.settings
+def told_of_exits(told: StageSettings, judge: JudgeSettings | None) -> str:
+    """Digest of what was told of a stage's model, its exits and their promise, and whose scores decide."""
     promise = told.promise and (told.promise.risk, told.promise.confidence)
-    document = [stage.name, told.model, told.ends_thinking, promise, [asdict(each) for each in told.exits]]
-    judges = [] if judge is None else [[one.kind, one.stage and one.stage.model] for one in judge.all]
-    return sha256(orjson.dumps([*document, judges])).hexdigest()
+    exits = [asdict(each) for each in told.exits]
+    checks = [[asdict(each) for each in told.verifiers], told.verified]
+    document = [told.name, told.model, told.ends_thinking, told.echoes, promise, exits, checks]
+    judges = [] if judge is None else [_decides(one) for one in judge.all]
+    return sha256(orjson.dumps([*document, judges, PROMPT_VERSION], option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def _decides(judge: JudgeSettings) -> dict[str, Any]:
+    """All that is told of one judge but for what changes no score."""
+    told = {name: value for name, value in asdict(judge).items() if name not in CHANGES_NO_SCORE}
+    return told | {"model": judge.stage and judge.stage.model}

@@ -36,10 +36,12 @@ class ToolCall(NamedTuple):
 
 
 class Probed(Struct):
-    """Verdict of a probe in front of the engine on its answer: a score 0-100, or why there is none."""
+    """Verdict of a probe in front of the engine on its answer: a score 0-100, or why there is none. `judge`
+    tells the probe from one that was trained otherwise."""
 
     score: float | None = None
     failed: str | None = None
+    judge: str = ""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -22,3 +23,8 @@ def numbers_in(found: Mapping[str, Any]) -> NDArray[Any]:
         raise ValueError("not a number among the numbers")
     shaped: NDArray[Any] = values.reshape(found["shape"])
     return shaped.astype(np.float64 if kind.kind == "f" else np.int64)
+
+
+def digest_of(content: bytes) -> str:
+    """Short digest of a judge's file: tells it from one of the same name that was trained anew."""
+    return sha256(content).hexdigest()[:16]

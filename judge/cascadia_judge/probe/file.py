@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cascadia_judge.errors import BadVerdict
-from cascadia_judge.head.arrays import array_written, numbers_in
+from cascadia_judge.head.arrays import array_written, digest_of, numbers_in
 from cascadia_judge.head.learned import Line
 from cascadia_judge.probe.familiar import Axes, Familiar
 from cascadia_judge.probe.probe import Probe, ProbeHead
@@ -56,7 +57,8 @@ def read_probe(file: Path) -> Probe:
     if not file.is_file() or file.stat().st_size > BYTES_MAX:
         raise BadVerdict(str(file), "is no file of a probe", INSTEAD)
     try:
-        document = json.loads(file.read_bytes())
+        content = file.read_bytes()
+        document = json.loads(content)
     except (ValueError, RecursionError):
         raise BadVerdict(str(file), "is no JSON", INSTEAD) from None
     if not isinstance(document, dict) or document.get("kind") != KIND:
@@ -65,7 +67,7 @@ def read_probe(file: Path) -> Probe:
         what = f"has version {document.get('version')!r}"
         raise BadVerdict(str(file), what, f"train it anew: this is version {VERSION}")
     try:
-        return _read(document)
+        return replace(_read(document), digest=digest_of(content))
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise BadVerdict(str(file), f"is damaged ({type(error).__name__}: {error})"[:200], INSTEAD) from None
 

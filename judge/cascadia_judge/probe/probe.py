@@ -42,6 +42,8 @@ class Probe:
     answer: ProbeHead
     familiar: Familiar
     about: dict[str, Any]
+    digest: str = ""
+    """Tells the bytes of its file from those of others."""
 
     def read(self, state: KvState, prompt_tokens: int) -> Reading:
         """Raises `BadVerdict` where `state` is another model's."""

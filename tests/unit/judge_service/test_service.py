@@ -27,6 +27,7 @@ class CountingJudge:
     batches: list[list[Case]] = field(default_factory=list)
     about: dict[str, Any] = field(default_factory=lambda: {"rows": 3})
     wants_certainty: bool = True
+    digest: str = "a1"
 
     def head_for(self, case: Case) -> None:
         if case.answer is None:
@@ -73,7 +74,7 @@ def test_one_answer_and_many_get_their_verdicts_in_order() -> None:
             metrics = (await client.get("/metrics")).text
             version = (await client.get("/version")).json()
             health = await client.get("/health")
-        assert one.json() == {"score": 4.0, "certainty": 0.5, "tokens": 7}
+        assert one.json() == {"score": 4.0, "certainty": 0.5, "tokens": 7, "judge": "a1"}
         assert [v["score"] for v in many.json()["verdicts"]] == [3.0, 1.0, 2.0]
         assert "cascadia_judge_verdicts_total 4.0" in metrics
         assert "cascadia_judge_tokens_total 28.0" in metrics

@@ -1,6 +1,7 @@
 """Ramps come back from their files as they were, and only for the model that they were trained on."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 
 from cascadia.domain.errors import BadInput
 from cascadia.exits.timing import Timing
-from cascadia.ramps.file import ABOUT, About, digest, read_ramps, write_ramps
+from cascadia.ramps.file import ABOUT, About, digest, read_ramps, settings_digest, write_ramps
 from cascadia.ramps.ramp import Ramp
 
 RAMPS = tuple(
@@ -40,6 +41,16 @@ def test_they_come_back_as_they_were(tmp_path: Path) -> None:
     for found, ramp in zip(ramps, RAMPS, strict=True):
         assert (found.tensor, found.share) == (ramp.tensor, ramp.share)
         assert np.array_equal(found.weight, ramp.weight)
+
+
+def test_ramps_trained_anew_are_told_apart_and_the_same_files_are_not(tmp_path: Path) -> None:
+    write_ramps(tmp_path, RAMPS, about(tmp_path))
+    known = settings_digest(*read_ramps(tmp_path))
+    assert settings_digest(*read_ramps(tmp_path)) == known
+    first, second = RAMPS
+    for weight, bias in ((second.weight + 1e-3, second.bias), (second.weight, second.bias + 1e-3)):
+        write_ramps(tmp_path, (first, replace(second, weight=weight, bias=bias)), about(tmp_path))
+        assert settings_digest(*read_ramps(tmp_path)) != known
 
 
 def test_what_does_not_fit_is_told(tmp_path: Path) -> None:

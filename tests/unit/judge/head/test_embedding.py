@@ -120,6 +120,9 @@ def test_the_file_gives_the_same_verdicts(judge: EmbeddingJudge, tmp_path: Path)
     case = Case("what is two ?", "cat and no cat", SURE)
     assert again.scores([case])[0] == pytest.approx(judge.scores([case])[0], abs=1e-4)
     assert json.loads(path.read_text())["heads"][0]["measured"]["rows"] == 400
+    assert EmbeddingJudge.read(path, judge.encoder).digest == again.digest
+    path.write_text(dump(judge.heads, {"encoder": "trained anew"}))
+    assert EmbeddingJudge.read(path, judge.encoder).digest != again.digest
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,9 @@ def test_what_is_written_is_read_and_says_the_same(probed: Probed, tmp_path: Pat
     assert (again.layer, again.about) == (3, {"rows": 400})
     for reading in readings(50, seed=3)[0]:
         assert again.tell(reading) == pytest.approx(probed.probe.tell(reading), abs=1e-3)
+    assert read_probe(file).digest == again.digest
+    file.write_text(dump_probe(replace(probed.probe, about={"rows": 401})))
+    assert read_probe(file).digest != again.digest
 
 
 @pytest.mark.parametrize(
