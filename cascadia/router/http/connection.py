@@ -157,7 +157,7 @@ class ClientConnection(asyncio.Protocol):
         if self.gone:
             return
         parser = self.parser
-        if not lasting or self.server.closing or (self._ended and not parser.ready):
+        if not lasting or (self._ended and not parser.ready):
             parser.stop()
             self.transport.close()
         elif parser.ready or parser.refusal or parser.coming or self._unread:
@@ -192,7 +192,7 @@ class ClientConnection(asyncio.Protocol):
             return
         if state == "head":
             self.refuse(ApiError(408, "too_slow", "The request did not come in time."))
-        elif state == "idle":
+        elif state in ("idle", "parting"):
             self.transport.close()
         else:
             self.transport.abort()
@@ -207,13 +207,14 @@ class ClientConnection(asyncio.Protocol):
             return "answering"
         if self.parser.coming is not None:
             return "body"
-        return "head" if self.parser.begun else "idle"
+        if self.parser.begun:
+            return "head"
+        return "parting" if self.server.closing else "idle"
 
     def drain(self) -> None:
-        """Closes the connection, at once or when what was asked is answered."""
-        parser = self.parser
-        if self.running is None and not parser.ready and parser.coming is None and not self._lingers:
-            self.transport.close()
+        """Lets an idle client ask once more, for a while that begins now."""
+        if self._state == "parting":
+            self.patience.begin()
 
     def invite(self) -> None:
         """A client that asked whether to go on is told to."""

@@ -37,7 +37,7 @@ class ServerContract(Protocol):
 
     @property
     def closing(self) -> bool:
-        """Tells whether connections are closed as soon as they are idle."""
+        """Tells whether connections are closed when they were idle for a moment."""
 
     @property
     def draining(self) -> bool:

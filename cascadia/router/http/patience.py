@@ -8,11 +8,15 @@ from typing import Literal
 from cascadia.router.settings.model import Limits
 
 KEEP_ALIVE_S = 75.0
+PARTING_S = 1.0
+"""For the next request of a client that was not told that the connection ends: its answer tells it. To close at once
+loses the request that is on its way."""
 LINGER_S = 2.0
 """What a refused client still sends is read and dropped for this long: a reset would cost it the refusal."""
 
-State = Literal["answering", "writing", "lingering", "body", "head", "idle"]
-"""What a connection is at; `writing`: to a client that does not read, or that is being closed."""
+State = Literal["answering", "writing", "lingering", "body", "head", "idle", "parting"]
+"""What a connection is at; `writing`: to a client that does not read, or that is being closed; `parting`: idle, of a
+server that ends."""
 
 
 class Patience:
@@ -54,3 +58,5 @@ class Patience:
                 return waited_s > limits.head_s
             case "idle":
                 return waited_s > KEEP_ALIVE_S
+            case "parting":
+                return waited_s > PARTING_S

@@ -6,7 +6,7 @@ import gc
 import resource
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -21,6 +21,7 @@ from cascadia.router.http.wire import Dates, ids
 from cascadia.router.server.app import Router
 from cascadia.router.server.asleep import Heartbeats, watch_own
 from cascadia.router.server.pulse import end_where_stalled
+from cascadia.router.server.workers import AT_ONCE
 from cascadia.router.telemetry.internal_errors import of_loop
 
 MOST_DESCRIPTORS = 65_536
@@ -55,6 +56,7 @@ class Server:
         self.started = False
         self._closing = asyncio.Event()
         self._over = asyncio.Event()
+        self._listening = True
         self._sweep_timer: asyncio.TimerHandle | None = None
 
     @property
@@ -80,8 +82,13 @@ class Server:
     def stop(self) -> None:
         if self.router.draining:
             self.end()
-        self.router.draining = True
-        self.loop.call_later(self.limits.drain_notice_s, self._closing.set)
+        self.drain()
+
+    def drain(self) -> None:
+        """Drains; said again, it changes nothing."""
+        if not self.router.draining:
+            self.router.draining = True
+            self.loop.call_later(self.limits.drain_notice_s, self._closing.set)
 
     def end(self) -> None:
         """Ends without waiting for anything."""
@@ -98,8 +105,13 @@ class Server:
         self.started = True
         try:
             await self._closing.wait()
+            waiting = [one for listening in sockets for one in waiting_at(listening)]
             for listener in listeners:
                 listener.close()
+            for one in waiting:
+                with contextlib.suppress(OSError):
+                    await self.loop.connect_accepted_socket(lambda: ClientConnection(self), one)
+            self._listening = False
             await self._drain()
         finally:
             if self._sweep_timer is not None:
@@ -109,7 +121,7 @@ class Server:
 
     def lost(self, client: ClientConnection) -> None:
         self.connections.discard(client)
-        if self._closing.is_set() and not self.connections:
+        if not self._listening and not self.connections:
             self._over.set()
 
     async def _drain(self) -> None:
@@ -127,6 +139,17 @@ class Server:
         self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)
 
 
+def waiting_at(listening: socket.socket) -> Iterator[socket.socket]:
+    """Clients that are connected and were not taken yet: they know no better than to be served, and closing
+    `listening` would reset them.
+    """
+    with contextlib.suppress(OSError):
+        while True:
+            client, _ = listening.accept()
+            client.setblocking(False)
+            yield client
+
+
 def clients_of(descriptors: int) -> int:
     """Number of clients that may be connected so that each finds a connection to an engine beside one that is
     kept idle.
@@ -134,12 +157,17 @@ def clients_of(descriptors: int) -> int:
     return max(1, (descriptors - OWN_DESCRIPTORS) // DESCRIPTORS_PER_CLIENT)
 
 
-async def serve(router: Router, listening: socket.socket, descriptors: int | None = None) -> None:
-    """Serves until `SIGTERM` or `SIGINT`, and what was under way then is done."""
+async def serve(
+    router: Router, listening: socket.socket, descriptors: int | None = None, *, alone: bool = True
+) -> None:
+    """Serves until `SIGTERM` or `SIGINT`, and what was under way then is done. A second one ends it at once where it is
+    `alone`; among several processes that is for their parent to say."""
     server = Server(router, descriptors)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop)
+        loop.add_signal_handler(number, server.stop if alone else server.drain)
+    if not alone:
+        loop.add_signal_handler(AT_ONCE, server.end)
     loop.add_signal_handler(signal.SIGHUP, router.hang_up)
     await router.start()
     try:
@@ -175,7 +203,7 @@ def run(
         end_where_stalled(asyncio.get_running_loop(), limits.stall_s, turn)
         told()
         try:
-            await serve(router, listening, descriptors)
+            await serve(router, listening, descriptors, alone=heartbeats is None)
         finally:
             mine.end(number)
 

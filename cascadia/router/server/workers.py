@@ -29,6 +29,9 @@ LAST_S = 3.0
 """For a worker that is told to end to write its stack; then it is killed."""
 PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+AT_ONCE = signal.SIGUSR1
+"""From the parent to a worker: end without waiting for what runs. Signals to drain come to it more than once: from the
+parent, from who signals all processes of a service (systemd), and from the kernel where the parent was killed."""
 
 
 def shared(settings: RouterSettings, workers: int) -> RouterSettings:
@@ -188,7 +191,7 @@ class Workers:
         # Ctrl-C is for the parent, which passes it on once.
         os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_SIGNALS, signal.SIGCHLD))
-        # Nobody would look after it, nor pass signals on: it ends with its parent.
+        # Nobody would look after it, nor pass signals on: it drains where its parent was killed.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
         if os.getppid() != parent:
             os._exit(1)
@@ -201,6 +204,9 @@ class Workers:
 
     def _stop(self, number: int) -> None:
         """The workers' sockets stay open for as long as they want; the parent's would keep the port open for ever."""
+        if self._stopping:
+            self._tell(AT_ONCE)
+            return
         self._stopping = True
         for listening in (*self._listening, *self._common):
             listening.close()

@@ -25,7 +25,7 @@ from cascadia.router.settings.model import (
     StageSettings,
 )
 from cascadia.router.telemetry.merge import merge
-from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
 from cascadia.testing.routers import until
 
 PROGRAM = Path(sys.executable).with_name("cascadia")
@@ -153,23 +153,13 @@ def test_sigterm_lets_all_finish_what_they_began_and_closes_the_port(tmp_path: P
         await go.wait()
         send(writer, 200, completion("done"))
 
-    async def closed(url: str) -> bool:
-        try:
-            _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
-        except OSError:
-            return True
-        writer.close()
-        return False
-
     async def main() -> None:
         engine = FakeEngine(answer=wait)
         async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
             asking = [asyncio.create_task(asked(url)) for _ in range(8)]
             await until(lambda: len(engine.requests) == 8)
             process.terminate()
-            async with asyncio.timeout(60):
-                while not await closed(url):
-                    await asyncio.sleep(0.01)
+            await until_closed(url)
             go.set()
             assert await asyncio.gather(*asking) == [200] * 8
             assert await process.wait() == 0
@@ -177,17 +167,63 @@ def test_sigterm_lets_all_finish_what_they_began_and_closes_the_port(tmp_path: P
     uvloop.run(main())
 
 
-def test_workers_do_not_outlive_a_parent_that_is_killed(tmp_path: Path) -> None:
+async def until_closed(url: str) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            try:
+                _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+            except OSError:
+                return
+            writer.close()
+            await asyncio.sleep(0.01)
+
+
+def test_workers_whose_parent_is_killed_finish_what_they_began_however_often_they_are_told_to_end(
+    tmp_path: Path,
+) -> None:
+    writers: list[asyncio.StreamWriter] = []
+
+    async def begin(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        event(writer, delta("a"))
+        writers.append(writer)
+        await asyncio.Event().wait()
+
     async def main() -> None:
-        engine = FakeEngine()
+        engine = FakeEngine(answer=begin)
         async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
-            assert await asked(url) == 200
+            streams = [
+                await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2])) for _ in range(8)
+            ]
+            for reader, writer in streams:
+                writer.write(STREAM)
+                await reader.readuntil(b'"a"')
             pids = workers_of(process.pid)
             process.kill()
             await process.wait()
+            await until_closed(url)
+            # As systemd does when a service's first process has died.
+            for pid in pids:
+                os.kill(pid, signal.SIGTERM)
+            # Each worker has its turns after the signal.
+            for letter in "bcd":
+                for writer in writers:
+                    event(writer, delta(letter))
+                for reader, _ in streams:
+                    await reader.readuntil(f'"{letter}"'.encode())
+            for writer in writers:
+                event(writer, "[DONE]")
+                writer.write(b"0\r\n\r\n")
+            for reader, writer in streams:
+                await reader.readuntil(b"[DONE]\n\n\r\n0\r\n\r\n")
+                writer.close()
             await until(lambda: not any(alive(pid) for pid in pids))
 
     uvloop.run(main())
+
+
+BODY = b'{"model":"small","messages":[{"role":"user","content":"q"}],"stream":true}'
+STREAM = b"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: %d\r\n\r\n%s" % (len(BODY), BODY)
 
 
 def alive(pid: int) -> bool:
