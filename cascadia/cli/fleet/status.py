@@ -1,5 +1,6 @@
 """`cascadia status`: what runs on this machine."""
 
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,20 @@ def status(run_dir: Path | None, output: Output) -> None:
         output.show(
             f"router {router['state']} at {router['url']}" + (f", thresholds {gates}" if gates else "")
         )
+    for line in _elsewhere(document["document"]):
+        output.show(line)
     output.document(told)
+
+
+def _elsewhere(router: Mapping[str, Any]) -> Iterator[str]:
+    """A line for each API of others that the router sends to."""
+    from cascadia.controller.local.router_file import is_elsewhere
+
+    for stage in filter(is_elsewhere, router.get("stages", ())):
+        for replica in stage["replicas"]:
+            limit = replica.get("requests_per_minute")
+            most = f", at most {limit:,} requests a minute" if limit else ""
+            yield f"stage {stage['name']} is elsewhere: {replica['url']}{most}"
 
 
 def _state(replica: dict[str, Any]) -> str:

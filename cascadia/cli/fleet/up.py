@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -105,6 +106,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     would be taken for it.
     """
     from cascadia.clients.processes.ports import is_free
+    from cascadia.controller.local.apis import check_apis
     from cascadia.controller.local.router_file import with_replicas
     from cascadia.controller.local.supervisor import LOCK, only_one
     from cascadia.files.text import write_whole
@@ -117,6 +119,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
         path = folder / "router.yaml"
         write_whole(path, json.dumps(document))
         read_settings(path)
+        check_apis(found.router, os.environ)
 
 
 def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: str, output: Output) -> None:
@@ -125,9 +128,9 @@ def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: 
 
     def ready() -> None:
         notify("READY=1")
-        output.show(f"serving {', '.join(found.routing.stages)} at {url}/v1; state and logs are in {folder}")
+        output.show(f"serving {', '.join(found.served)} at {url}/v1; state and logs are in {folder}")
         output.show(next_steps(url, folder, keys="keys" in found.router, task=found.task))
-        output.document({"url": url, "run_dir": folder, "stages": found.routing.stages})
+        output.document({"url": url, "run_dir": folder, "stages": found.served})
         sys.stdout.flush()
 
     asyncio.run(

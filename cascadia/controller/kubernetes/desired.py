@@ -171,7 +171,10 @@ def kubernetes_plan(
             shape = named, group["pool"], group["tensorParallel"], group["pipelineParallel"]
             made[kind] = Made(release, unit, group, capacity_rps(plan, named, planned[shape]))
             counts[kind] += group["replicas"]
-    gates = tuple(float(stage["threshold"]) for stage in release.values["stages"][:-1])
+    # Who comes last accepts all; that may be somebody else's API, which has no replicas here.
+    last = next((stage.name for stage in reversed(plan.stages) if stage.deployed), None)
+    ours = release.values["stages"]
+    gates = tuple(float(stage["threshold"]) for stage in ours if stage["servedModelName"] != last)
     routing = Routing(tuple(dict.fromkeys(kind.stage for kind in made)), gates, _label(release))
     rates: dict[str, float] = {}
     for kind, count in counts.items():

@@ -21,6 +21,7 @@ from cascadia.controller.local.judge import (
 )
 from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local.one_pass import one_pass_launches, one_pass_router
+from cascadia.controller.local.router_file import is_elsewhere, replicas_of
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
@@ -49,6 +50,12 @@ class LocalPlan:
     routing: Routing
     gpus: Mapping[str, int]
     router: Mapping[str, Any]
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """Stages by name, or their groups', and the judge: those that the router sends to and APIs elsewhere."""
+        stages = [replicas_of(stage) for stage in self.router["stages"]]
+        return tuple(dict.fromkeys((*stages, *self.routing.stages)))
 
     @property
     def task(self) -> str:
@@ -84,10 +91,12 @@ def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     if router.get("judge") == {"kind": "embedding"}:
         launch = embedding_judge(plan, local.stages.get(JUDGE))
         launches[launch.kind], counts[launch.kind] = launch, 1
-    stages = tuple(stage["name"] for stage in router["stages"])
+    # What an API elsewhere answers has no replicas of ours to wait for, to count or to drain.
+    ours = {stage["name"] for stage in router["stages"] if not is_elsewhere(stage)}
+    stages = tuple(stage["name"] for stage in router["stages"] if stage["name"] in ours)
     judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
     served = (*stages, *judges)
-    thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1])
+    thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1] if stage["name"] in ours)
     return LocalPlan(launches, counts, Routing(served, thresholds, _label(router)), _there(plan), router)
 
 

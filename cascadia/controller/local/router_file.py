@@ -85,6 +85,11 @@ def with_replicas(
     return found
 
 
+def is_elsewhere(stage: Mapping[str, Any]) -> bool:
+    """Tells whether a stage of a plan's router.yaml is somebody else's API, whose address the plan knows."""
+    return "replicas" in stage
+
+
 def replicas_of(stage: Mapping[str, Any]) -> str:
     """Name under which the fleet has the replicas of a stage of router.yaml."""
     return str(stage.get("group") or stage["name"])

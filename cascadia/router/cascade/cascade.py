@@ -44,8 +44,8 @@ class Cascade:
         lightest gear is turned away."""
         self._refuses = refuses
         self.stages = stages
-        known = in_usd and all(stage.settings.cost is not None for stage in stages)
-        self.usd_per_token = {s.name: (s.settings.cost or 0.0) / 1e6 for s in stages} if known else None
+        self.prices = _prices(stages, in_usd=in_usd)
+        """Dollars of a million tokens read, and written, of the stages whose price is known."""
         self.scoring = scoring
         self.conversations = conversations
         self.max_judged_choices = stages[0].limits.max_judged_choices
@@ -54,8 +54,9 @@ class Cascade:
         """Dollars that the engines' tokens of a request cost; None where no price is known. The judge's are not
         counted.
         """
-        prices = self.usd_per_token
-        return None if prices is None else sum(prices[step.stage] * step.all_tokens for step in steps)
+        if len(self.prices) < len(self.stages):
+            return None
+        return sum(step.usd(*self.prices[step.stage]) for step in steps)
 
     async def decide(self, ask: Ask) -> Decision:
         """Raises `ApiError` where no stage has an answer."""
@@ -276,3 +277,14 @@ def _of_the_client(stage: Stage, refused: Reply[Any]) -> Reply[Any]:
     if refused.status in MISSING:
         raise StageFailed(stage.name, "elsewhere")
     return refused
+
+
+def _prices(stages: Sequence[Stage], *, in_usd: bool) -> dict[str, tuple[float, float]]:
+    found = {}
+    for stage in stages:
+        told = stage.settings
+        # One figure for what is read and written, where no API charges for each.
+        cost = (told.cost, told.cost) if in_usd and told.cost is not None else None
+        if (price := told.price or cost) is not None:
+            found[stage.name] = price
+    return found

@@ -322,12 +322,13 @@ class Service:
             self.stages[step.stage].metrics.cascade_tokens.inc(step.all_tokens)
         if record.answered is not None:
             self.metrics.answer_tokens.inc(record.answered.tokens)
-        prices = self.cascade.usd_per_token
-        if prices is not None:
-            for step in record.steps:
-                self.stages[step.stage].metrics.cascade_usd.inc(prices[step.stage] * step.all_tokens)
-            if record.answered is not None:
-                self.metrics.alone_usd.inc(prices[self.order[-1]] * record.answered.tokens)
+        prices = self.cascade.prices
+        for step in record.steps:
+            if (price := prices.get(step.stage)) is not None:
+                self.stages[step.stage].metrics.cascade_usd.inc(step.usd(*price))
+        if (answered := record.answered) is not None and (price := prices.get(self.order[-1])) is not None:
+            read, wrote = price
+            self.metrics.alone_usd.inc((answered.input_tokens * read + answered.output_tokens * wrote) / 1e6)
         if record.entry.get("stopped") is not None:
             self.metrics.stopped.labels(record.entry["stopped"]).inc()
 

@@ -74,7 +74,7 @@ function tiles(state) {
   boxes.push(savings
     ? tile("Saved", `${(100 * savings.share).toFixed(0)} %`, "",
       savings.usd
-        ? `${dollars(savings.usd.spent)} of GPU time for ${dollars(savings.usd.alone)} of ${large} alone${held}`
+        ? `${dollars(savings.usd.spent)} for ${dollars(savings.usd.alone)} of ${large} alone${held}`
         : `against ${large} alone: tokens × cost ${short.format(savings.spent)} for ${short.format(savings.alone)}${held}`)
     : tile("Saved", "–", "", "needs answers, and a cost for each stage"));
   byId("tiles").replaceChildren(...boxes);

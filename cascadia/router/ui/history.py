@@ -186,6 +186,7 @@ def _counts(metrics: Metrics) -> list[Counts]:
         *(metrics.requests, metrics.stage_requests, metrics.accepted, metrics.escalated, metrics.stopped),
         *(metrics.tokens, metrics.cascade_tokens, metrics.answers, metrics.upstream_errors),
         *(metrics.judge_failures, metrics.shadows, metrics.gear_requests, metrics.exits),
+        *(metrics.cascade_usd, metrics.alone),
     ]
 
 

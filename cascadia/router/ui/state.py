@@ -285,7 +285,10 @@ def savings(seen: Window, stages: list[Stage], *, in_usd: bool = False) -> State
     `tokens_s` are read and written by stage s for the cascade, `answers` those of the answers that clients got: the
     last stage alone is taken to have read and written as much. The judge is not counted. None where a cost is not
     known, or nothing was answered. `in_usd`: the costs are dollars for a million tokens, and so `usd` is told too.
+    Where a stage is charged for what it reads and writes, the dollars are those that were counted.
     """
+    if stages and all(stage.settings.price is not None for stage in stages):
+        return _in_dollars(seen, stages)
     costs = [stage.settings.cost for stage in stages]
     answers = seen.count("answer_tokens")
     if not stages or not answers or any(cost is None for cost in costs):
@@ -294,6 +297,18 @@ def savings(seen: Window, stages: list[Stage], *, in_usd: bool = False) -> State
     alone = (costs[-1] or 0.0) * answers
     found: State = {"spent": spent, "alone": alone, "share": 1.0 - spent / alone}
     return found | {"usd": {"spent": spent / 1e6, "alone": alone / 1e6}} if in_usd else found
+
+
+def _in_dollars(seen: Window, stages: list[Stage]) -> State | None:
+    spent, alone = sum(seen.count("cascade_usd", stage.name) for stage in stages), seen.count("alone_usd")
+    if not alone:
+        return None
+    return {
+        "spent": spent,
+        "alone": alone,
+        "share": 1.0 - spent / alone,
+        "usd": {"spent": spent, "alone": alone},
+    }
 
 
 def _quantiles(spread: Spread) -> State:

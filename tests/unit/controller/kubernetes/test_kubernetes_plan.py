@@ -9,7 +9,7 @@ import yaml
 from cascadia.controller.kubernetes.desired import REPLICA, KubernetesPlan, Serving, kubernetes_plan
 from cascadia.domain.gear import Gear
 from cascadia.render.kubernetes.chart_values import merged
-from cascadia.testing.plans import three_stages
+from cascadia.testing.plans import FRONTIER_API, three_stages
 from tests.unit.deploy.matrix import values_of
 
 APIS = frozenset({"policy/v1"})
@@ -101,3 +101,13 @@ def test_a_text_has_a_revision_of_its_own_that_does_not_change_when_equals_come_
     one, other = Serving(stage, "a", 2.0), Serving(stage, "b", 2.0)
     assert told(found, one)["revision"] == told(found, one, one)["revision"]
     assert told(found, one)["revision"] != told(found, one, other)["revision"]
+
+
+def test_the_last_stage_of_ours_keeps_its_threshold_where_an_api_comes_after_it() -> None:
+    plan = three_stages()
+    away = replace(plan.stages[-1], engine="external", replicas=(), external=FRONTIER_API)
+    behind = replace(plan, stages=(*plan.stages[:-1], away))
+    base = merged(values_of(behind), ON)
+    routing = kubernetes_plan(behind, base, "cascadia", "llm", APIS).routing
+    assert routing.stages[:2] == ("small", "medium")
+    assert routing.thresholds == plan.thresholds

@@ -98,6 +98,27 @@ def test_costs_in_dollars_are_told_as_dollars() -> None:
     run(main)
 
 
+def test_what_an_api_charges_for_reading_and_for_writing_is_told_as_dollars() -> None:
+    async def main() -> None:
+        own, api = FakeEngine("weak"), FakeEngine("strong")
+        prices = {"small": (1.0, 1.0), "large": (2.0, 10.0)}
+        async with started(own, api):
+            settings = shown(own, api, (None, None))
+            priced = tuple(replace(stage, price=prices[stage.name]) for stage in settings.stages)
+            async with running(replace(settings, stages=priced), ScriptedGate({"weak": 30.0})) as router:
+                both = await router.chat()
+                state = (await router.client.get("/ui/state?window=all")).json()
+                metrics = (await router.client.get("/metrics")).text
+        # Each reads 10 tokens and writes 3.
+        assert both.headers["x-cascadia-usd"] == "0.000063000"
+        assert state["savings"]["usd"] == {"spent": pytest.approx(63e-6), "alone": pytest.approx(50e-6)}
+        figures = dict(line.rsplit(" ", 1) for line in metrics.splitlines() if not line.startswith("#"))
+        assert float(figures['cascadia_cascade_usd_total{stage="large"}']) == pytest.approx(50e-6)
+        assert float(figures["cascadia_alone_usd_total"]) == pytest.approx(50e-6)
+
+    run(main)
+
+
 def test_savings_are_not_told_where_a_cost_is_not_known() -> None:
     async def main() -> None:
         small, large = FakeEngine("fine"), FakeEngine("better")

@@ -1,0 +1,33 @@
+"""Somebody else's APIs, asked whether they are there before a fleet's engines load for minutes."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import httpx
+
+from cascadia.controller.local.router_file import is_elsewhere
+from cascadia.domain.errors import BadInput
+
+LIMIT_S = 10.0
+
+
+def check_apis(router: Mapping[str, Any], environment: Mapping[str, str]) -> None:
+    """Raises `BadInput` where an API of a plan's router.yaml does not answer, or refuses the key."""
+    for stage in filter(is_elsewhere, router["stages"]):
+        for replica in stage["replicas"]:
+            _check(str(stage["name"]), str(replica["url"]), replica.get("api_key_env"), environment)
+
+
+def _check(stage: str, url: str, variable: str | None, environment: Mapping[str, str]) -> None:
+    """Any answer but a refused key will do: not every API lists its models."""
+    key = environment.get(variable, "") if variable else ""
+    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        status = httpx.get(f"{url}/v1/models", headers=headers, timeout=LIMIT_S, trust_env=False).status_code
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        why = str(error) or type(error).__name__
+        instead = "check the stage's base_url and the network"
+        raise BadInput(f"stage {stage}", f"{url} cannot be reached ({why})", instead) from None
+    if status in (401, 403):
+        instead = f"set {variable} to its key" if variable else "write api_key_env into the stage's spec"
+        raise BadInput(f"stage {stage}", f"{url} answers {status}: it refuses the key", instead)
