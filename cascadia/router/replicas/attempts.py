@@ -22,12 +22,12 @@ from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.telemetry.stage_record import Tried
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.deadlines import TICK_S
-from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.errors import NOT_CONNECTED, UpstreamError
 
 A = TypeVar("A")
 Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
 
-_FREE = frozenset({"connect", "busy", "elsewhere"})
+_FREE = NOT_CONNECTED | {"busy", "elsewhere"}
 """What adds no load to have asked: it is no try."""
 _GONE = _FREE | {"reset", "unhealthy"}
 """What needs no budget to be sent again."""

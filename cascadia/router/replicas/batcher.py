@@ -22,13 +22,13 @@ from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import Reply, refuse
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import GroupSettings, Limits
-from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.errors import NOT_CONNECTED, UpstreamError
 
 LOOKS_S = 0.02
 """How often those that wait are looked at while no worker can take them."""
 RESETS_MAX = 2
 """So many engines may break off over one member alone before it is taken for its doing."""
-_ANOTHER = frozenset({"connect", "busy", "unhealthy"})
+_ANOTHER = NOT_CONNECTED | {"busy", "unhealthy"}
 """What says nothing about what was sent: the batch goes to another worker as it is."""
 
 

@@ -1,9 +1,21 @@
 """Failures of an exchange with an engine before its answer is whole."""
 
-from typing import Literal
+from typing import Literal, get_args
+
+NotConnected = Literal[
+    "connect",
+    "refused",
+    "dns",
+    "tls",
+    "certificate-expired",
+    "certificate-name",
+    "certificate-untrusted",
+]
+NOT_CONNECTED: frozenset[str] = frozenset(get_args(NotConnected))
+"""Kinds of an exchange that could not begin; `connect`: in time, or for another reason than those told apart."""
 
 Kind = Literal[
-    "connect",
+    NotConnected,
     "first-byte",
     "total",
     "reset",

@@ -1,15 +1,15 @@
 """Connections to one engine, kept for the next request: last in, first out, so that few stay warm and the rest go."""
 
 import asyncio
-import errno
 import ssl
 import sys
 from collections import deque
 from urllib.parse import urlsplit
 
 from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.router.upstream.connect_errors import kind_of
 from cascadia.router.upstream.connection import Connection
-from cascadia.router.upstream.errors import Kind, UpstreamError
+from cascadia.router.upstream.errors import UpstreamError
 
 KEPT_S = 30.0
 """An idle connection is not kept for longer."""
@@ -17,10 +17,6 @@ KEPT_S = 30.0
 LIVES_S = 10.0
 """Nor is one older than this. An address can be a Kubernetes Service: it gives a stopping engine no new connections,
 but leaves it those that it has, so these must end before the engine does (the chart lets it wait 35 s)."""
-
-
-EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
-"""What a process, or its machine, has run out of."""
 
 
 class Pool:
@@ -54,7 +50,7 @@ class Pool:
         return None
 
     async def connect(self) -> Connection:
-        """A new connection. Raises `UpstreamError` of kind `connect` or `exhausted`."""
+        """A new connection. Raises `UpstreamError` of a kind of `NOT_CONNECTED`, or `exhausted`."""
         loop = asyncio.get_running_loop()
         begun: list[Connection] = []
 
@@ -74,10 +70,9 @@ class Pool:
         except TimeoutError:
             raise UpstreamError("connect", "no connection in time") from None
         except OSError as error:
-            kind: Kind = "exhausted" if error.errno in EXHAUSTED else "connect"
-            raise UpstreamError(kind, type(error).__name__) from None
+            raise UpstreamError(kind_of(error), type(error).__name__) from None
         except UnicodeError as error:
-            raise UpstreamError("connect", type(error).__name__) from None
+            raise UpstreamError("dns", type(error).__name__) from None
         else:
             begun.clear()
         finally:

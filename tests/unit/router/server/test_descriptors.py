@@ -16,8 +16,9 @@ from cascadia.router.server.server import (
     clients_of,
 )
 from cascadia.router.settings.model import Limits
+from cascadia.router.upstream.connect_errors import EXHAUSTED
 from cascadia.router.upstream.errors import UpstreamError
-from cascadia.router.upstream.pool import EXHAUSTED, Pool
+from cascadia.router.upstream.pool import Pool
 from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, started
 from cascadia.testing.routers import run, running, stages, until
 from tests.unit.router.server.test_workers import serving
@@ -85,7 +86,7 @@ def test_own_exhaustion_is_told_from_an_engine_that_is_gone(monkeypatch: pytest.
         return caught.value.kind
 
     assert {asyncio.run(kind(number)) for number in EXHAUSTED} == {"exhausted"}
-    assert asyncio.run(kind(errno.ECONNREFUSED)) == "connect"
+    assert asyncio.run(kind(errno.ECONNREFUSED)) == "refused"
 
 
 def test_own_exhaustion_opens_no_breaker_and_takes_no_replica_down(monkeypatch: pytest.MonkeyPatch) -> None:
