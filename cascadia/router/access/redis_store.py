@@ -44,6 +44,9 @@ class RedisStore:
             raise StoreFailed("refused") from None
         except (RedisError, OSError):
             raise StoreFailed("connection") from None
+        except ValueError:
+            # No number where one is to be: it is no Redis that answers there.
+            raise StoreFailed("unreadable") from None
         if any(isinstance(answer, RedisError) for answer in answers):
             raise StoreFailed("refused")
         return answers

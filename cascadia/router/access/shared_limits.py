@@ -38,7 +38,7 @@ class Store(Protocol):
 
 
 class StoreFailed(Exception):
-    """`kind` is for metrics: `timeout`, `connection`, `refused`."""
+    """`kind` is for metrics: `timeout`, `connection`, `refused`, `unreadable`."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -115,6 +115,7 @@ class SharedLimits:
             calls += [self._asked(one) for one in asked]
             try:
                 answers = await self._store.run(calls)
+                verdicts = _verdicts(answers[len(back) :], len(asked))
             except StoreFailed as error:
                 self._fail(error, asked, back)
                 continue
@@ -123,8 +124,8 @@ class SharedLimits:
                     one.answer.cancel()
                 raise
             self._down_until_s = 0.0
-            for one, answer in zip(asked, answers[len(back) :], strict=True):
-                self._answer(one, Taken(*answer))
+            for one, taken in zip(asked, verdicts, strict=True):
+                self._answer(one, taken)
 
     def _answer(self, one: _Waiting, taken: Taken) -> None:
         granted = taken.refused == 0
@@ -178,6 +179,17 @@ class SharedLimits:
 
     def _settled(self, key: str, usage: Usage, tokens: int) -> tuple[str, str, Sequence[str | int]]:
         return SETTLE, _place(key), (tokens, self._me, max(0, usage.running), int(BELIEVED_S * 1000))
+
+
+def _verdicts(answers: Sequence[Any], count: int) -> list[Taken]:
+    """Raises `StoreFailed` where these are no verdicts of the script's: who waits for one waits no longer."""
+    try:
+        found = [Taken(*map(int, answer)) for answer in answers]
+    except (TypeError, ValueError):
+        raise StoreFailed("unreadable") from None
+    if len(found) != count or not all(0 <= each.refused < len(_REFUSED) for each in found):
+        raise StoreFailed("unreadable")
+    return found
 
 
 def _place(key: str) -> str:

@@ -14,6 +14,9 @@ AGAIN_S = 1.0
 """Between two tries to listen."""
 PATIENCE_S = 1.0
 """For Redis to take a message, and for the listener to end."""
+SILENT_S = 5.0
+"""After so long without a word Redis is asked for one; after as long again it is gone, though nobody said so: a machine
+that is cut off, or one that stands still."""
 
 
 class RedisChannel:
@@ -22,8 +25,14 @@ class RedisChannel:
     """
 
     def __init__(
-        self, url: str, topic: str, heard: Callable[[bytes], None], failed: Callable[[str], None]
+        self,
+        url: str,
+        topic: str,
+        heard: Callable[[bytes], None],
+        failed: Callable[[str], None],
+        silent_s: float = SILENT_S,
     ) -> None:
+        self._silent_s = silent_s
         self._client = redis.asyncio.Redis.from_url(url, protocol=2, socket_keepalive=True, retry=None)
         self._name = f"cascadia:{topic}"
         self._heard = heard
@@ -55,13 +64,28 @@ class RedisChannel:
         while not self._stopped:
             try:
                 async with self._client.pubsub() as channel:
-                    await channel.subscribe(self._name)
-                    async for message in channel.listen():
-                        if message["type"] == "message":
-                            self._heard(message["data"])
-                        else:
-                            self.listening.set()
-            except (RedisError, OSError) as error:
+                    async with asyncio.timeout(PATIENCE_S):
+                        await channel.subscribe(self._name)
+                    await self._hear(channel)
+            except (RedisError, OSError, ValueError) as error:
                 self._failed(type(error).__name__)
             self.listening.clear()
             await asyncio.sleep(AGAIN_S)
+
+    async def _hear(self, channel: redis.asyncio.client.PubSub) -> None:
+        """Hears until Redis is gone. Raises `TimeoutError` where it says nothing, asked or not."""
+        asked = False
+        while True:
+            message = await channel.get_message(timeout=self._silent_s)
+            if message is None:
+                if asked:
+                    raise TimeoutError
+                asked = True
+                async with asyncio.timeout(PATIENCE_S):
+                    await channel.ping()
+                continue
+            asked = False
+            if message["type"] == "message":
+                self._heard(message["data"])
+            else:
+                self.listening.set()

@@ -16,7 +16,7 @@ from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.redis_servers import fake_redis, nobody, silent_server
+from tests.unit.router.redis_servers import babbling_server, fake_redis, nobody, silent_server
 
 PATIENT_S = 10.0
 
@@ -149,6 +149,21 @@ def test_where_redis_is_away_nobody_waits_long_and_it_is_counted(server: Any, ki
         run(lambda: main(url))
 
 
+@pytest.mark.parametrize(
+    "answer", [b"+OK\r\n" * 8, b":abc\r\n" * 8, b"*1\r\n:1\r\n" * 8, b"$-1\r\n" * 8, b"HTTP/1.1 400\r\n"]
+)
+def test_where_something_else_answers_in_place_of_redis_nobody_waits_for_ever(answer: bytes) -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=5))
+        failures: list[str] = []
+        async with sharing(url, failures) as shared, asyncio.timeout(60):
+            assert await asyncio.gather(*(shared.take(key, Usage(), 1) for _ in range(3))) == [None] * 3
+        assert len(failures) == 3
+
+    with babbling_server(answer) as url:
+        run(lambda: main(url))
+
+
 @asynccontextmanager
 async def routers(
     engine: FakeEngine, url: str, limits: KeyLimits, on_failure: Any = "local", count: int = 2
@@ -220,6 +235,34 @@ def test_without_redis_each_router_does_as_it_is_told(rule: str, expected: list[
 
     with nobody() as url:
         run(lambda: main(url))
+
+
+class Nonsense:
+    """A Redis behind which somebody answers with `answer`, whatever is asked."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer = answer
+
+    async def run(self, calls: Sequence[tuple[str, str, Sequence[str | int]]]) -> list[Any]:
+        return list(self.answer)
+
+    async def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "answer", [[], [b"OK"], [None], [1], [[1]], [[0, 1, 1, b"x"]], [[7, 0, 0, 0]], [[0, 1, 1, 0]] * 2]
+)
+def test_an_answer_that_is_no_verdict_keeps_nobody_waiting(answer: Any) -> None:
+    async def main() -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=5))
+        failures: list[str] = []
+        shared = SharedLimits(Nonsense(answer), failures.append)
+        async with asyncio.timeout(60):
+            assert await shared.take(key, Usage(), 1) is None
+        assert failures == ["unreadable"]
+        await shared.close()
+
+    run(main)
 
 
 class Away:
