@@ -40,3 +40,14 @@ def test_what_parts_leave_out_is_told_once_of_the_whole() -> None:
     assert part.leaves_out("that")
     assert part.leaves_out("that")
     assert whole.left_out == ("that",)
+
+
+def test_it_has_passed_at_its_instant_and_not_a_moment_before() -> None:
+    clock = Clock()
+    whole = Deadline(10.0, clock=clock)
+    clock.now_s += 9.75
+    assert (whole.left_s, whole.passed) == (0.25, False)
+    clock.now_s += 0.25
+    assert (whole.left_s, whole.passed) == (0.0, True)
+    clock.now_s += 5.0
+    assert whole.left_s == 0.0

@@ -2,7 +2,7 @@
 
 import pytest
 
-from cascadia.domain.errors import BadInput, CascadiaError, Infeasible
+from cascadia.domain.errors import BadInput, CascadiaError, Infeasible, OutOfTime
 
 
 @pytest.mark.parametrize(
@@ -12,6 +12,7 @@ from cascadia.domain.errors import BadInput, CascadiaError, Infeasible
         (BadInput("where", "what", "instead"), "where: what; instead", 2),
         (BadInput("where", "what"), "where: what", 2),
         (Infeasible("binds", "nearest"), "infeasible: binds; nearest", 3),
+        (OutOfTime("what", "instead"), "what; instead", 1),
     ],
 )
 def test_it_says_where_what_and_what_to_do(error: CascadiaError, line: str, exit_code: int) -> None:

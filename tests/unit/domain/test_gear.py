@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.domain.gear import DEAD_BAND, HOLD_S, Gear, Ladder, Shift, ladder_of
+from cascadia.domain.gear import DEAD_BAND, HOLD_S, Gear, Ladder, Shift, ladder_of, rooms
 
 THREE = Ladder((10.0, 20.0))
 
@@ -76,3 +76,21 @@ def test_it_is_never_heavier_than_its_load(borders: list[float], arrivals: list[
         if gear < before:
             last = [n for at, n in seen if at > now_s - HOLD_S]
             assert max(last) <= ladder.borders[before - 1] * (1 - DEAD_BAND) * (1 + 1e-9)
+
+
+def test_the_fullest_stage_has_no_room_and_one_half_as_full_could_lose_half() -> None:
+    assert rooms([0.8, 0.4, 0.2]) == [1.0, 2.0, 4.0]
+    assert rooms([]) == []
+
+
+def test_a_stage_whose_load_nobody_knows_counts_as_full() -> None:
+    assert rooms([0.5, None]) == [2.0, 1.0]
+    assert rooms([None, None]) == [1.0, 1.0]
+
+
+def test_from_its_start_a_router_is_in_the_heaviest_gear_and_asks_no_calm_second() -> None:
+    shift = Shift(THREE)
+    assert (shift.gear, shift.ladder.last) == (0, 2)
+    assert shift.arrival(5, 0.0) == 0
+    shift.arrival(11, 0.0)
+    assert [shift.arrival(5, t) for t in (0.0, 0.5, 0.99, 1.0)] == [1, 1, 1, 0]

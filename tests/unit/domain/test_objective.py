@@ -14,6 +14,20 @@ def test_strain_is_the_worst_share_of_a_bound() -> None:
     assert Objective("latency").strain(99.0, ()) == 0.0
 
 
+def test_each_level_has_its_own_latency() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        Objective("cost", levels=(TTFT, E2E)).strain(1.0, (0.5,))
+
+
+def test_levels_are_named_as_people_call_them() -> None:
+    assert [str(level) for level in (TTFT, E2E)] == ["TTFT p95 <= 0.5 s", "end to end p99 <= 40 s"]
+    assert Level("tpot", 0.999, 0.05).name == "TPOT p99.9"
+
+
+def test_unless_it_is_said_the_quantile_is_p95_and_a_plan_three_percent_slower_may_be_taken() -> None:
+    assert (Objective("latency").quantile, Objective("latency").within) == (0.95, 0.03)
+
+
 def test_the_deadline_is_the_first_bound_end_to_end() -> None:
     assert Objective("cost", 0.5, 80.0, 20.0, levels=(E2E,)).deadline == Level("e2e", 0.5, 20.0)
     assert Objective("cost", levels=(TTFT, E2E)).deadline == E2E

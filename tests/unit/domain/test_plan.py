@@ -9,7 +9,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import UnderLoad, bar_meant
 from cascadia.domain.plan import ASKS_NONE, JudgePlan, Mixture, Plan, ReplicaGroup
-from cascadia.domain.problem import Foresight, Judge
+from cascadia.domain.problem import Foresight, Judge, Uncertified
 from cascadia.domain.workload import Workload
 from cascadia.testing.plans import NO_JUDGE, POOLS, plan, stage, three_stages
 from tests.unit.planner.problems import ON_ROUTER, problem
@@ -180,3 +180,22 @@ def test_foresight_and_the_floor_under_load_are_the_problems_own_where_it_has_th
     assert (known.quality_floor, known.foresight_s) == (None, ON_ROUTER.latency_p50_s)
     other = replace(known, under_load=UnderLoad(45.0), foresight=Foresight("0" * 64, 0.125))
     assert (other.quality_floor, other.foresight_s) == (45.0, 0.125)
+
+
+def test_a_model_serves_its_own_context_unless_its_engine_is_told_a_shorter_one() -> None:
+    known = problem().stages[0]
+    assert known.built is known.architecture
+    assert known.max_model_len == known.built.max_position
+    assert replace(known, config=replace(known.config, max_model_len=4096)).max_model_len == 4096
+    assert replace(known, architecture=None).max_model_len == 1_000_000
+
+
+def test_until_its_exits_are_certified_a_problem_has_everybodys_whole_answer() -> None:
+    known = problem()
+    assert known.until_certified is None
+    whole = 2 * known.workload.output_tokens
+    asked = replace(known.objective, quality_min=60.0)
+    first = replace(known, uncertified=Uncertified(known.quality, whole, asked)).until_certified
+    assert first is not None
+    assert first.workload.output_tokens is whole
+    assert (first.quality, first.objective, first.uncertified) == (known.quality, asked, None)

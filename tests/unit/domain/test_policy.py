@@ -81,3 +81,36 @@ def test_policies_that_cannot_be_followed_are_refused() -> None:
         policies(level, level)
     with pytest.raises(ValueError, match="no model 'large'"):
         replace(policies(level), models=("small",))
+
+
+def test_a_row_has_as_many_models_and_batches_as_slacks() -> None:
+    for slack_s, model, batch in (
+        ((), (), ()),
+        ((0.0,), ("small", "large"), (1,)),
+        ((0.0,), ("small",), (1, 1)),
+        ((0.0, 0.1), ("small",), (1,)),
+    ):
+        with pytest.raises(ValueError, match="as many models and batches"):
+            PolicyRow(slack_s, model, batch)
+
+
+def test_no_policy_serves_nothing_and_a_load_is_not_negative() -> None:
+    with pytest.raises(ValueError, match="no row"):
+        Policy(100.0, ())
+    with pytest.raises(ValueError, match="has no policy"):
+        policies()
+    with pytest.raises(ValueError, match="do not rise"):
+        policies(Policy(-1.0, (ONE,)))
+    assert policies(Policy(0.0, (ONE,))).at(0.0).up_to == 0.0
+
+
+def test_a_late_batch_waits_no_longer_and_one_in_time_until_the_next_slack() -> None:
+    policy = Policy(100.0, (ONE, TWO))
+    assert policy.wait_s(1, -3.0) == 0.0
+    assert policy.wait_s(1, 0.02) == 0.02
+    assert policy.wait_s(1, 0.25) == pytest.approx(0.2)
+
+
+def test_the_policy_of_one_load_serves_it_alone() -> None:
+    low, high = Policy(100.0, (ONE,)), Policy(200.0, (ONE, TWO))
+    assert policies(low, high).only(150.0).levels == (high,)

@@ -1,0 +1,66 @@
+"""Lengths of answers as exits leave them, by hand."""
+
+import numpy as np
+import pytest
+
+from cascadia.domain.points import Exit, Points
+from cascadia.domain.quality import QualityTable, ScoredBy
+
+WHOLE = np.array([[100.0, 200.0], [40.0, 80.0]])
+LEFT = np.array([[50.0, 200.0], [10.0, 80.0]])
+DRAWN = np.array([[200.0, 400.0], [80.0, 160.0]])
+"""Whoever is drawn writes twice as much, trials with it."""
+
+
+def table(**changes: object) -> QualityTable:
+    marks = np.full((2, 2), 50.0)
+    fields: dict[str, object] = {"quality": marks, "input_tokens": marks, "output_tokens": LEFT} | changes
+    return QualityTable(("p", "q"), ("small", "large"), marks, **fields)  # type: ignore[arg-type]
+
+
+def test_a_tables_mean_lengths_count_those_that_are_drawn_as_evidence() -> None:
+    assert table().mean_tokens.tolist() == [125.0, 45.0]
+    assert table(shadow=0.25).mean_tokens.tolist() == [125.0, 45.0]
+    drawn = table(drawn_tokens=DRAWN, shadow=0.25)
+    assert drawn.mean_tokens.tolist() == [0.75 * 125 + 0.25 * 300, 0.75 * 45 + 0.25 * 120]
+
+
+def test_without_exits_answers_stay_as_long_as_they_are() -> None:
+    whole = np.array([[7, 8, 9]])
+    assert table().as_left(whole, np.array([0, 1, 0])) is whole
+
+
+def test_exits_shorten_answers_by_the_prompts_own_ratio() -> None:
+    """Prompt 0 leaves `small` at a half and `large` at a quarter; prompt 1 never leaves."""
+    found = table(whole_tokens=WHOLE).as_left(np.array([[10, 10, 1], [8, 8, 1]]), np.array([0, 1, 0]))
+    assert found.tolist() == [[5, 10, 1], [2, 8, 1]]
+
+
+def test_an_answer_without_a_length_of_its_own_is_not_divided_by_nothing() -> None:
+    found = table(
+        whole_tokens=np.array([[0.5, 0.0], [1.0, 1.0]]), output_tokens=np.array([[0.5, 0.0], [1, 1]])
+    )
+    assert found.as_left(np.array([[10, 10], [10, 10]]), np.array([0, 1])).tolist() == [[5, 1], [10, 10]]
+
+
+@pytest.mark.parametrize(("shadow", "share"), [(0.0, 0.0), (0.25, 0.25), (1.0, 1.0)])
+def test_so_many_as_are_drawn_as_evidence_write_their_trials_too(shadow: float, share: float) -> None:
+    n = 4000
+    made = table(whole_tokens=WHOLE, drawn_tokens=DRAWN, shadow=shadow)
+    whole, row = np.full((2, n), 1000), np.zeros(n, np.int64)
+    found = made.as_left(whole, row)
+    assert set(found[0]) <= {500, 2000}
+    assert (found[0] == 2000).mean() == pytest.approx(share, abs=0.03)
+    assert (found == made.as_left(whole, row)).all()
+    assert 0 < shadow < 1 or not (found != made.as_left(whole, row, seed=1)).any()
+
+
+def test_a_table_that_says_nothing_of_its_judge_has_scores_of_a_hundred_and_draws_nobody() -> None:
+    assert (ScoredBy().scale, table().shadow, len(table())) == (100.0, 0.0, 2)
+
+
+def test_points_are_each_stages_exits_and_then_itself() -> None:
+    made = Points(table(), (0, 0, 1, 2, 2, 2), WHOLE)
+    assert [made.rows(stage) for stage in range(3)] == [(0, 1), (2,), (3, 4, 5)]
+    assert (made.stages, made.exits) == (3, (0, 3, 4))
+    assert Exit(256).row("large") == "large@256"
