@@ -103,7 +103,7 @@ class Shift:
         self.gear = 0
         self._dead_band = dead_band
         self._hold_s = hold_s
-        self._calm_since = -1.0
+        self._calm_since: float | None = None
 
     def arrival(self, in_flight: float, now_s: float, capacity: float = 1.0) -> int:
         """The gear of a request that meets `in_flight` others, at `now_s` >= 0, never falling.
@@ -114,14 +114,14 @@ class Shift:
         at = self.ladder.at(load)
         if at >= self.gear:
             self.gear = at
-            self._calm_since = -1.0
+            self._calm_since = None
             return at
         calm = self.ladder.at(load / (1 - self._dead_band))
         if calm >= self.gear:
-            self._calm_since = -1.0
-        elif self._calm_since < 0:
+            self._calm_since = None
+        elif self._calm_since is None:
             self._calm_since = now_s
         elif now_s - self._calm_since >= self._hold_s:
             self.gear = calm
-            self._calm_since = -1.0
+            self._calm_since = None
         return self.gear

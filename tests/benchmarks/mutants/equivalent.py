@@ -74,4 +74,10 @@ EQUIVALENT = (
         "if threads < 4:",
         "replicas share nothing: on one thread they end as on several",
     ),
+    Equivalent(
+        "cascadia/domain/gear.py",
+        "fullest = max((load or 1.0 for load in loads), default=1.0)",
+        "fullest = max((load or 1.0 for load in loads), default= 0.0)",
+        "where there is no load, nothing is divided by the fullest",
+    ),
 )

@@ -56,6 +56,19 @@ def test_it_does_not_go_back_within_the_dead_band() -> None:
     assert {shift.arrival(9.5, float(t)) for t in range(10)} == {1}
 
 
+@pytest.mark.parametrize(("in_flight", "gears"), [(90.0, [1, 0]), (90.1, [1, 1]), (95.0, [1, 1])])
+def test_the_dead_band_is_a_share_of_the_border(in_flight: float, gears: list[int]) -> None:
+    shift = Shift(Ladder((100.0,)))
+    shift.arrival(101.0, 0.0)
+    assert [shift.arrival(in_flight, t) for t in (1.0, 2.0)] == gears
+
+
+def test_the_calm_second_may_begin_with_the_clock() -> None:
+    shift = Shift(THREE)
+    shift.arrival(11, 0.0)
+    assert [shift.arrival(5, t) for t in (0.0, 0.0, 1.0)] == [1, 1, 0]
+
+
 def test_lost_replicas_are_load() -> None:
     assert Shift(THREE).arrival(9, 0.0, capacity=0.5) == 1
 
@@ -79,7 +92,7 @@ def test_it_is_never_heavier_than_its_load(borders: list[float], arrivals: list[
 
 
 def test_the_fullest_stage_has_no_room_and_one_half_as_full_could_lose_half() -> None:
-    assert rooms([0.8, 0.4, 0.2]) == [1.0, 2.0, 4.0]
+    assert rooms([0.75, 0.375, 0.3]) == [1.0, 2.0, 2.5]
     assert rooms([]) == []
 
 

@@ -8,7 +8,16 @@ import pytest
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import UnderLoad, bar_meant
-from cascadia.domain.plan import ASKS_NONE, JudgePlan, Mixture, Plan, ReplicaGroup
+from cascadia.domain.plan import (
+    ASKS_NONE,
+    ErrorRange,
+    ExitPlan,
+    JudgePlan,
+    Mixture,
+    NodeLoss,
+    Plan,
+    ReplicaGroup,
+)
 from cascadia.domain.problem import Foresight, Judge, Uncertified
 from cascadia.domain.workload import Workload
 from cascadia.testing.plans import NO_JUDGE, POOLS, plan, stage, three_stages
@@ -165,6 +174,11 @@ def test_up_to_one_a_bar_is_taken_for_a_fraction(bar: float, meant: float | None
     assert bar_meant(bar) == meant
 
 
+def test_a_bar_that_was_meant_is_told_without_the_noise_of_its_fraction() -> None:
+    assert bar_meant(0.57) == 57.0 != 100 * 0.57
+    assert bar_meant(0.12345678912) == 12.345679
+
+
 @pytest.mark.parametrize("threshold", [0.5, 1.0, 50.0])
 def test_any_threshold_above_nothing_is_judged(threshold: float) -> None:
     assert of(True, True, thresholds=(threshold,)).judges
@@ -199,3 +213,11 @@ def test_until_its_exits_are_certified_a_problem_has_everybodys_whole_answer() -
     assert first is not None
     assert first.workload.output_tokens is whole
     assert (first.quality, first.objective, first.uncertified) == (known.quality, asked, None)
+
+
+def test_of_a_loss_or_a_range_that_older_plans_do_not_tell_the_least_is_assumed() -> None:
+    loss = NodeLoss("h100", 8)
+    assert (loss.interruptions_per_day, loss.rate_rps, ErrorRange(1.0, 2.0).slow_holds) == (0.0, 0.0, True)
+    made = three_stages()
+    assert (made.predicted.usd_per_hour_elsewhere, made.proof.tried) == (0.0, 0)
+    assert not ExitPlan(256, 50.0, 0.5).last
