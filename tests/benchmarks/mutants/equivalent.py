@@ -80,4 +80,28 @@ EQUIVALENT = (
         "fullest = max((load or 1.0 for load in loads), default= 0.0)",
         "where there is no load, nothing is divided by the fullest",
     ),
+    Equivalent(
+        "cascadia/domain/objective.py",
+        'metric = "end to end" if self.metric == "e2e" else self.metric.upper()',
+        'metric = "end to end" if self.metric <= "e2e" else self.metric.upper()',
+        "no metric's name comes before e2e",
+    ),
+    Equivalent(
+        "cascadia/domain/plan.py",
+        'matched = any(stage.name == name and stage.balancing == "matching" for stage in self.stages)',
+        'matched = any(stage.name == name and stage.balancing >= "matching" for stage in self.stages)',
+        "no rule's name comes after matching",
+    ),
+    Equivalent(
+        "cascadia/domain/plan.py",
+        'return {"mixture": dict(zip(("share", "thresholds", "skip_below"), told, strict=True))}',
+        'return {"mixture": dict(zip(("share", "thresholds", "skip_below"), told, strict=False))}',
+        "both have three entries, always",
+    ),
+    Equivalent(
+        "cascadia/domain/prices.py",
+        'return dict(zip(("usd_per_million_input_tokens", "usd_per_million_output_tokens"), price, strict=True))',
+        'return dict(zip(("usd_per_million_input_tokens", "usd_per_million_output_tokens"), price, strict=False))',
+        "both have two entries, always",
+    ),
 )

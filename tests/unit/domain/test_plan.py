@@ -87,6 +87,8 @@ def test_a_mixture_is_told_by_deployed_stages_that_have_a_gate() -> None:
         "mixture": {"share": 0.25, "thresholds": {"s0": 10.0}, "skip_below": {"s0": 1.0}}
     }
     assert made.routings == (((50.0, 50.0), ()), ((10.0, 20.0), (1.0, 2.0)))
+    whole = of(True, True, True, mixture=other)
+    assert whole.mixture_by_stage == (0.25, {"s0": 10.0, "s1": 20.0}, {"s0": 1.0, "s1": 2.0})
     alone = of(True, True)
     assert alone.mixture_by_stage is None
     assert alone.mixture_document() == {}
@@ -221,3 +223,13 @@ def test_of_a_loss_or_a_range_that_older_plans_do_not_tell_the_least_is_assumed(
     made = three_stages()
     assert (made.predicted.usd_per_hour_elsewhere, made.proof.tried) == (0.0, 0)
     assert not ExitPlan(256, 50.0, 0.5).last
+
+
+def test_what_a_spec_does_not_ask_for_is_not_searched_and_no_gear_is_made() -> None:
+    known = problem(judge=Judge("certainty", "router"))
+    assert not any(stage.searches_batch_tokens or stage.searches_drafts for stage in known.stages)
+    judge = known.judge
+    assert not judge.searches_batch_tokens
+    assert (judge.prompt_tokens, judge.latency_p50_s, judge.latency_p95_s) == (0, 0.0, 0.0)
+    assert (judge.usd_per_million_input_tokens, judge.usd_per_million_output_tokens) == (0.0, 0.0)
+    assert known.gears == 1

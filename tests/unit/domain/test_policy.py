@@ -35,6 +35,7 @@ def test_a_late_request_is_decided_as_one_without_slack() -> None:
 
 def test_a_queue_beyond_the_table_is_decided_by_its_last_row() -> None:
     assert Policy(100.0, (ONE, TWO)).decide(50, 0.1) == Decision("large", 2)
+    assert Policy(100.0, (ONE, ONE)).decide(50, 0.1) == Decision("large", 1)
 
 
 def test_a_batch_that_waits_says_until_when() -> None:
@@ -57,6 +58,8 @@ def test_a_load_beyond_the_last_policy_keeps_it_and_tells() -> None:
     both = policies(Policy(100.0, (ONE,)), Policy(200.0, (ONE,)))
     assert both.at(1e6) is both.levels[-1]
     assert both.beyond(200.1)
+    three = policies(*(Policy(up_to, (ONE,)) for up_to in (100.0, 200.0, 300.0)))
+    assert [three.beyond(load) for load in (250.0, 300.0, 300.1)] == [False, False, True]
 
 
 @pytest.mark.parametrize(
