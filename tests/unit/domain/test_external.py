@@ -58,3 +58,8 @@ def test_beside_an_api_no_single_price_tells_what_a_token_costs() -> None:
     assert stages_document(made)["stages"][1].items() >= asked.items()
     own = replace(loaded, stages=loaded.stages[:1])
     assert price_document(own, "small") == {}
+
+
+def test_every_stage_but_the_last_has_a_threshold() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        stages_document(replace(elsewhere(), thresholds=(50.0,)))

@@ -162,7 +162,15 @@ def test_of_what_a_plan_does_not_say_nothing_is_assumed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arrivals", "rate"), [((0.0, 1.0, 2.0), 1.5), ((0.0, 0.5), 4.0), ((0.0,), 0.0), ((0.0, 0.0), 0.0)]
+    ("arrivals", "rate"),
+    [
+        ((0.0, 1.0, 2.0), 1.5),
+        ((0.0, 0.5), 4.0),
+        ((0.0,), 0.0),
+        ((2.0,), 0.0),
+        ((0.0, 0.0), 0.0),
+        ((0.0, 0.0, 1.5), 2.0),
+    ],
 )
 def test_requests_that_all_come_at_once_have_no_rate(arrivals: tuple[float, ...], rate: float) -> None:
     ones = np.ones(len(arrivals), dtype=np.int64)
