@@ -123,6 +123,7 @@ class Controller:
         alarm = self.progress.alarm
         if self.progress.phase is not Phase.GATHERING or alarm is None:
             return (
+                # One a tick: each is decided on the fleet as it is, which the one before may have changed.
                 await self._after_other_gpus(samples)
                 or await self._after_other_prices(samples)
                 or await self._after_a_broken_promise(samples)
@@ -156,6 +157,7 @@ class Controller:
 
     async def carry_out(self, begun: UnderWay, why: Event = Event.GIVEN) -> None:
         """A move to its end, whoever wanted it."""
+        # The phase first: `scale` looks at it, and must begin nothing while the inner loop lets go.
         self._goes(why)
         await self.rest()
         try:
@@ -280,6 +282,7 @@ class Controller:
         if objective is None or not objective.bounds:
             return None
         late_s = objective.deadline.max_s if objective.deadline else 0.0
+        # Who came later than that may be answered in time yet.
         until_s = self._clock() - self.settings.lag_s - late_s
         from_s = until_s - LOOKED_AT_S
         recent = samples.between(from_s, until_s)
@@ -344,6 +347,8 @@ class Controller:
         try:
             return await self._planned(samples, since_s, evaluations_until_s, rate_rps)
         finally:
+            # Also where planning failed: what is late until it can be asked again would only ask for the
+            # same.
             self._planned_s = self._clock()
             if self.progress.phase not in LOOKING:
                 self._goes(Event.BROKEN_OFF)
@@ -362,6 +367,7 @@ class Controller:
             return self._planning.note(Decision("keep", f"no new plan: {error}"), None, asked_s, {})
         self._goes(Event.PLANNED)
         observed = await self.fleet.backend.observe()
+        # Needs were simulated at the usual rate; what moves has to carry that of the moment.
         share = 1.0 if basis is None else basis.now
         need_rps, need_now_rps = (
             {stage: share * rate for stage, rate in each.need_rps.items()}

@@ -85,12 +85,14 @@ async def replan(request: Request, limit_s: float) -> Replanned:
     with (request.out / "planning.log").open("wb") as log:
         child = await asyncio.create_subprocess_exec(
             sys.executable,
+            # A folder called cascadia where the controller was started would be taken for the package.
             "-P",
             "-c",
             CHILD,
             str(request.out),
             stdout=log,
             stderr=log,
+            # A group of its own, so that what the planner has started is ended with it.
             start_new_session=True,
         )
         try:
@@ -222,6 +224,8 @@ def prospect_of(
     told = {"gpus": plan.gpus_by_pool(), **_named(plan)}
     try:
         result = replay(plan, trace, folder=folder, table=table, seed=seed)
+    # A backlog that grows for ever runs out of the simulator's 106 days: no crash, but a load that is not
+    # served.
     except (BadInput, OverflowError):
         return {**told, "loss": None, "misses": Misses(load=1.0), "need_rps": {}}
     predicted, objective = result.predicted, plan.objective

@@ -19,6 +19,7 @@ def rate_to_plan_rps(samples: Samples) -> float:
     """The upper end of a one-sided 95 % interval of the rate, by how unsteadily requests came."""
     came_s = samples.arrivals_s
     span_s = max(float(came_s[-1] - came_s[0]), 1e-3)
+    # The last window is cut short by now, and would look like a lull.
     counts = np.bincount(((came_s - came_s[0]) // COUNTED_S).astype(np.int64))[:-1]
     dispersion = max(1.0, float(counts.var() / counts.mean())) if len(counts) > 1 else 1.0
     return float(len(came_s) + SURE * np.sqrt(dispersion * len(came_s))) / span_s / samples.ratio
@@ -32,6 +33,7 @@ def trace_to_plan(samples: Samples, most: int, rate_rps: float) -> Trace:
     if once.duration_s == 0.0:
         return once
     once = once.scaled(rate_rps)
+    # n requests have n - 1 gaps between them: the seam gets one of mean length.
     period_s = once.duration_s * len(once) / (len(once) - 1)
     copies = max(1, min(int(np.ceil(SPAN_S / period_s)), MOST_REQUESTS // len(once)))
     return join(

@@ -99,6 +99,7 @@ class Detector:
     def _alarm(self, watched: str, stream: Evidence, window: Window) -> Alarm:
         ago, window_s = stream.changed_before, window.end_s - window.start_s
         before, since = stream.medians(ago)
+        # All of them: one change mostly moves several values, and each would ask for the same plan.
         self._streams.clear()
         watched = RATE if watched == COUNTED else watched
         return Alarm(watched, before, since, window.end_s - ago * window_s, window.end_s, window_s)

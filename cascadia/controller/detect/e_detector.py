@@ -65,6 +65,7 @@ class Evidence:
         return (above + self._draw() * equal) / (len(self._sorted) + 1)
 
     def _bet(self, i: int, eps: float, p: float) -> None:
+        # A lot may fall on 0, and an infinite bet would never lose what it won.
         won = eps * max(p, LEAST_P) ** (eps - 1.0)
         self._sums[i] = (1.0 + self._sums[i]) * won
         # A bet that has lost all it won since then dates no change: it begins anew at this window (as CUSUM does).

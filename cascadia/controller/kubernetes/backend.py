@@ -153,6 +153,7 @@ class KubernetesBackend:
                 await self._budgets()
             case Undrain(name):
                 found = await self._of(name)
+                # Named by DNS again before routers count on it; `Drain` goes the other way.
                 await self._label(found, "true")
                 await self._annotate(found, {DRAINING: None})
                 await self._retell()
@@ -343,6 +344,7 @@ async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         except ApiFailed as error:
+            # 0: no answer at all; 409: somebody wrote meanwhile; 429: the API server sheds load.
             passes = error.status in (0, 409, 429) or error.status >= 500
             if not passes or time.monotonic() > until_s:
                 raise

@@ -21,6 +21,7 @@ RENEW_S = 4.0
 FRESH_S = 2.0
 LOOK_S = 1.0
 
+# A renewal counts from its beginning and may take a whole timeout, and so may the call that it stands before.
 assert FRESH_S + 2 * TIMEOUT_S < DURATION_S
 
 

@@ -37,6 +37,7 @@ async def listening(fleet: LocalFleet, down: Callable[[], None]) -> AsyncIterato
     path.unlink(missing_ok=True)
     with _short(fleet.folder) as short:
         server = await asyncio.start_unix_server(serve, f"{short}/{SOCKET}", limit=MOST_BYTES)
+        # Who may write here may start programs as this user.
         path.chmod(0o600)
     try:
         yield

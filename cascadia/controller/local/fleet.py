@@ -115,6 +115,7 @@ class LocalFleet:
         while time.monotonic() - began_s < drain_s and not await self._router.idle(member.stage):
             await asyncio.sleep(LOOK_S)
         left_s = drain_s - (time.monotonic() - began_s)
+        # Idle or out of time, an engine still needs a moment to end by itself.
         await member.process.stop(max(left_s, 1.0))
         self.members.pop(name, None)
         self._file.gone(member)
@@ -129,6 +130,7 @@ class LocalFleet:
         try:
             await self._retold()
         except FleetError:
+            # A later change would else write what the router has just refused once more.
             self._file.told = before
             raise
 

@@ -37,6 +37,7 @@ async def supervise(
     `source`: the plan's file, which is remembered as the one in force, and the file that was asked for. Raises
     `StepFailed` where the plan does not come up; then nothing is left.
     """
+    # Engines' workers whose parents die become ours, and are ended with the fleet instead of keeping a GPU.
     become_subreaper()
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -85,6 +85,8 @@ async def carry_out(
     except (StepFailed, Blocked) as error:
         end = journal.note("failed", f"neither forward nor back: {error}", {})
     else:
+        # Before the move is taken off: who dies between the two finds a move without steps left, not the old
+        # plan in force.
         state.put_in_force(begun.to)
         end = journal.note("moved", f"{begun.to.parent.name} is in force", {"plan": str(begun.to)})
     state.put_under_way(None)

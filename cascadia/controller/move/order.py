@@ -114,6 +114,7 @@ def find_order(task: Task, keep: float, *, room_first: bool = False) -> list[Mov
             continue
         if then in dead:
             continue
+        # Marked when it is entered: what can be reached from a state does not hang on the way there.
         dead.add(then)
         path.append((move, options))
         if search.done(then):
@@ -172,6 +173,7 @@ class _Search:
         def spare(i: int) -> tuple[bool, float, int, int]:
             kind = self.kinds[i]
             left = capacity[kind.stage] - self._capacity(kind) - self._needed(kind.stage)
+            # First where something waits for the pool's GPUs; of these where there is most to spare.
             return kind.pool not in wanting, -left, -kind.gpus, i
 
         for i in sorted((i for i in range(len(self.kinds)) if self._left(at, i)[0]), key=lack):

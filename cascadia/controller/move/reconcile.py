@@ -103,6 +103,7 @@ def _settle(observed: Observed, desired: Desired, anew: Counter[Kind]) -> tuple[
     stops: list[Step] = []
     others: list[Step] = []
     kept: list[Replica] = []
+    # What drains has loaded its model already, so that it is taken back before one that starts is waited for.
     order = {"ready": 0, "draining": 1, "starting": 2, "failed": 3}
     for replica in sorted(observed.replicas, key=lambda r: (order[r.state], r.name)):
         if replica.state == "ready":
@@ -115,6 +116,7 @@ def _settle(observed: Observed, desired: Desired, anew: Counter[Kind]) -> tuple[
             stops.append(Stop(replica.name))
     undrains = [step for step in others if isinstance(step, Undrain)]
     awaits = [step for step in others if isinstance(step, AwaitReady)]
+    # Capacity that costs nothing first; what may take minutes last.
     return replace(observed, replicas=tuple(kept)), [*undrains, *stops, *awaits]
 
 

@@ -109,6 +109,7 @@ class Profile:
         if key not in self._erred:
             week = np.arange(known_to - WEEK + 1, known_to + 1)
             told = self._foretell(week, week - steps, lags)[0]
+            # A stretch in which nobody came would be infinitely far off, and decide all.
             held = np.maximum(self._known()[0][week] / told, 1e-3)
             today = held[-DAY:][~np.isnan(held[-DAY:])]
             enough = len(today) >= COMPARED
@@ -135,6 +136,7 @@ class _Series:
 
     def __init__(self, first: int, values: Floats) -> None:
         self._first = first
+        # The last one stands for every number outside.
         self._values = np.append(values, np.nan)
 
     def __getitem__(self, numbers: Ints) -> Floats:

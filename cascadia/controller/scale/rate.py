@@ -73,6 +73,7 @@ class Arrivals:
         if at_s[-1] - at_s[0] < TREND_S:
             return rate_rps
         rise = _rise(_counts(at_s, came, BIN_S))
+        # The mean of a steady window is the rate of its middle, half a window ago.
         return rate_rps + min(rise * (startup_s + STEADY_S / 2.0), MOST_AHEAD * rate_rps)
 
     def lasting_rps(self) -> float | None:
@@ -102,6 +103,7 @@ class Arrivals:
 
 def _counts(at_s: Floats, came: Floats, span_s: float) -> Floats:
     """Counts what came in the whole windows that end with the last look, oldest first."""
+    # A float's last digit must not cost the window that is just full.
     windows = int((at_s[-1] - at_s[0]) / span_s + 1e-9)
     edges = at_s[-1] - span_s * np.arange(windows, -1, -1)
     return np.diff(np.interp(edges, at_s, came))
@@ -127,6 +129,7 @@ def _unsteady(counts: Floats) -> float:
     before = counts[:-1]
     if len(before) < FEWEST or not before.mean():
         return UNSTEADY
+    # 2: a difference has the variance of both. The median, as one jump would rule a mean of squares.
     return max(1.0, float(np.median(np.diff(before) ** 2)) / (2.0 * HALF_NORMAL * float(before.mean())))
 
 

@@ -30,6 +30,7 @@ def counts_for(size: StageSize, rate_rps: float, in_hand: float) -> dict[Kind, i
         return dict(size.counts)
     needed_rps = max(rate_rps * size.reached, in_hand / size.holds_s if size.holds_s else 0.0)
     share = needed_rps / size.capacity_rps(size.counts)
+    # At the planned rate exactly as many as planned, whatever the division's last digit.
     found = {kind: floor(share * count + EVEN) for kind, count in size.counts.items()}
     while (short_rps := needed_rps - size.capacity_rps(found)) > EVEN * needed_rps or not any(found.values()):
         kind = _cheapest(size, short_rps)

@@ -65,6 +65,8 @@ class Cascade:
         key, now = ask.session.key, asyncio.get_running_loop().time
         known = self.conversations.stage_of(key, now()) if ask.session.known else None
         gear = ask.gear
+        # A conversation begins where it was answered last, unless this request's gear does without that
+        # stage.
         places = [
             at
             for at, stage in enumerate(self.stages)
@@ -150,6 +152,7 @@ class Cascade:
                 decision.stopped = stopped if last else None
                 return decision
             stage.metrics.escalated(reason)
+            # `>=`: of equal scores the larger stage's answer.
             if best is None or (held.score or 0.0) >= (best.score or 0.0):
                 best = held
         if best is not None:

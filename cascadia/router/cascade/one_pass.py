@@ -201,6 +201,7 @@ class OnePassCascade:
                 failure = error
                 step.ended(error.kind)
                 stage.metrics.escalated(error.kind)
+                # Turned away at the door: it must not fall on the larger stages instead.
                 if isinstance(error, Overloaded) and at == 0:
                     return failure
                 continue

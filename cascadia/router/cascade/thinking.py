@@ -88,6 +88,8 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thoug
         if piece.found is None:
             return Thought(piece, spent=spent)
         said, spent = piece.found.choices[0], spent.plus(piece.found.usage)
+        # The client's own prompt, read once; later pieces read the thinking too, which is no input of the
+        # client's.
         read = read or piece.found.usage.input_tokens
         so_far += said.text
         used += piece.found.usage.output_tokens
@@ -103,6 +105,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thoug
             usage = Usage(read, used + trial.found.usage.output_tokens)
             found = _whole(trial, trial.found.choices[0].text, usage, spent, thinking=so_far)
             found.score, found.exit_tokens, found.threshold = score, exit_.thinking_tokens, exit_.threshold
+            # At the last exit everybody leaves, good or not, so that the gate has yet to judge it.
             found.good = good and not exit_.last
             return await whole(found)
         if score is not None:

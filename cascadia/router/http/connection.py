@@ -248,4 +248,6 @@ class ClientConnection(asyncio.Protocol):
         length = b"content-length: %d\r\n\r\n" % len(error.body)
         head = status_line(error.status) + JSON_LINE + retry + more + self.server.dates.line() + CLOSE_LINE
         self.transport.write(head + length + error.body)
+        # Half closed, and read on for a while: closed with bytes unread it is reset, and the refusal may be
+        # lost (RFC 9112, 9.6).
         self.transport.write_eof()

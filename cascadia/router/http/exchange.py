@@ -102,6 +102,8 @@ class Exchange(Struct, eq=False):
 
     def probe(self) -> bool:
         """An interim response, or a comment of a stream that has begun."""
+        # HTTP/1.1 clients pass over any number of interim responses; one of HTTP/1.0 may be sent none (RFC
+        # 9110, 15.2).
         if not self.head.chunked or self._done:
             return False
         if not self._client.full:
@@ -160,6 +162,7 @@ class Exchange(Struct, eq=False):
                 ApiError(status, "refused", "The engine refused the request without saying why in JSON.")
             )
         elif self.status:
+            # One line: a break within the JSON would begin another field of the event.
             self.last_part(b"data: " + b" ".join(body.split()) + b"\n\n")
         else:
             self.whole(status, [JSON, *headers], body)

@@ -60,6 +60,7 @@ def head_of(
         elif name == b"authorization":
             # Of two nobody knows which is meant.
             head.authorization = b"twice" if head.authorization else value
+        # It stands in our answer's head and in logs: another text could break out of either.
         elif name == b"x-request-id" and _REQUEST_ID.fullmatch(value):
             head.request_id = value
         elif name in (b"traceparent", b"tracestate") and value.isascii() and value.decode().isprintable():

@@ -43,6 +43,8 @@ class Intake:
         parser.work = 0
         data, at = memoryview(self.backlog), 0
         while at < len(data) and parser.work < WORK_A_TURN and self._reads:
+            # A body of known length costs one copy in one piece; in slices of 2 KiB each would be a part to
+            # join.
             size = max(SLICE_BYTES, parser.slice_bytes)
             self._take(bytes(data[at : at + size]))
             at += size

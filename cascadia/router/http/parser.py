@@ -214,6 +214,8 @@ class RequestParser:
     def on_headers_complete(self) -> None:
         parser = self._parser
         version = parser.get_http_version()
+        # HTTP/1.0 keeps no connection unless asked, and its clients that ask are too few to be worth the
+        # rules.
         lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
         method = parser.get_method()
         headers, self._headers = self._headers, []
@@ -233,6 +235,7 @@ class RequestParser:
             and exchange is not None
             and (exchange.length is None or exchange.length > PATIENT_BYTES)
         ):
+            # whole.
             self.refusal = self._client.server.service.turns_away(exchange)
 
     def _head_came(self) -> None:
@@ -246,6 +249,7 @@ class RequestParser:
     ) -> ApiError | None:
         """Reason why a request is refused by its head."""
         if self._head_bytes + self._fed > self._limits.max_head_bytes:
+            # Exactly, only where the bytes that came may exceed it: they hold a part of the body as well.
             size = len(url) + sum(len(name) + len(value) + 4 for name, value in headers)
             if size > self._limits.max_head_bytes:
                 return ApiError(431, "head_too_large", "The request's head is too large.")
@@ -257,6 +261,7 @@ class RequestParser:
                 encoded += value.strip().lower() not in _UNCHANGED
         if version not in ("1.0", "1.1"):
             return ApiError(505, "http_version", "HTTP/1.1 is spoken here.")
+        # RFC 9112, 3.2: two proxies that read another Host each would take it for another's request.
         if hosts > 1 or (not hosts and version == "1.1"):
             return ApiError(400, "invalid_http", "A request has one Host header.")
         if encoded:
@@ -285,6 +290,8 @@ class RequestParser:
             return
         if request.length and self._parser.should_upgrade():
             self._upgraded = True
+            # The parser ends a message with such a head (RFC 9110, 7.8), and its body would pass for the next
+            # request.
             self._left_bytes = request.length
         else:
             self._complete()

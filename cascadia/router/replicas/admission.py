@@ -81,9 +81,11 @@ class Admission:
             if not self._hope(tried, monotonic(), give_up_s):
                 self.wait_queue.wake()
                 resting = any(monotonic() < r.rests_until_s for r in self.replicas if r.state == "ready")
+                # 429 and not 503: engines that ask to be left alone will be back.
                 raise self.overloaded if resting else StageFailed(self.stage, "no-replica")
             if rank is None:
                 now_s = monotonic()
+                # Where deadlines order, it is by when a request must begin, not by when it must end.
                 rank = self.wait_queue.rank(call.priority, now_s, call.deadline_s - now_s - self.typical_s)
                 self._admit(rank, give_up_s, call.deadline_s)
                 waiter = None if self.matching is None else Waiter(self.asked(call), now_s)

@@ -98,6 +98,7 @@ class Attempts:
     def inherit(self, old: "Attempts") -> None:
         """Goes on where `old`, those of the same stage under an older plan, are."""
         self.admission = old.admission
+        # A reload in the middle of an outage must not pay out retries anew.
         self.budget.saved = old.budget.saved
         if self.settings.hedge == old.settings.hedge:
             self.hedge = old.hedge
@@ -221,6 +222,7 @@ class Attempts:
             )
             if won:
                 self.metrics.hedged("won")
+        # From the first try's beginning: the second's own time alone would teach ever shorter waits.
         usual.seen(monotonic() - started_s)
         return found
 

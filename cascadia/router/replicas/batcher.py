@@ -172,9 +172,11 @@ class Batcher:
                 soonest_s = min(soonest_s, batch)
         if not self._again and not self.waiting:
             return
+        # While one worker still serves there is hope: it may take them when it is free.
         if len(self._free) == len(self.urls):
             self._give_up(now_s)
         if soonest_s < float("inf"):
+            # uvloop's clock counts milliseconds: sooner would find the same again at once.
             self._timer = asyncio.get_running_loop().call_later(max(soonest_s, 0.001), self._dispatch)
 
     def _usable(self, worker: int, now_s: float) -> bool | None:
@@ -298,6 +300,7 @@ class Batcher:
         stage.metrics.queue.observe(started_s - members[0].came_s)
         items = [member.raw for member in members]
         body = self.wire.body(stage.settings.model, items, members[0].truncate)
+        # The last of them: who is late before is told by a timer of its own, and the others keep their batch.
         latest_s = max(member.deadline_s for member in members)
         call = Call(self.wire.path, body, b"", len(body) // 4, None, latest_s, most_output=0)
         done = stage.attempts.given(replica, call)

@@ -191,4 +191,5 @@ class Replica:
             return False
         finally:
             self.pool.release(connection)
+        # An engine without a health path says 404, and is there all the same.
         return connection.answer.status < 500

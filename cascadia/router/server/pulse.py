@@ -28,6 +28,7 @@ def end_where_stalled(
     faulthandler.register(signal.SIGPROF, file=_STANDARD_ERROR, all_threads=True, chain=True)
 
     def beat() -> None:
+        # PROF counts CPU time in the kernel too; VIRTUAL would miss a loop that spins in system calls.
         signal.setitimer(signal.ITIMER_PROF, stall_s)
         if turn is not None:
             turn()

@@ -88,6 +88,7 @@ class Server:
         """Drains; said again, it changes nothing."""
         if not self.router.draining:
             self.router.draining = True
+            # Balancers are to see `/ready` fail before connections are refused.
             self.loop.call_later(self.limits.drain_notice_s, self._closing.set)
 
     def end(self) -> None:

@@ -187,12 +187,14 @@ class Workers:
                 listening.close()
         for one in (signal.SIGTERM, signal.SIGINT):
             signal.signal(one, signal.SIG_DFL)
+        # Until the loop listens for it: the default would end a worker for a reload that came early.
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         # Ctrl-C is for the parent, which passes it on once.
         os.setpgid(0, 0)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_SIGNALS, signal.SIGCHLD))
         # Nobody would look after it, nor pass signals on: it drains where its parent was killed.
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        # The parent may have gone before `prctl`, which tells of later deaths only.
         if os.getppid() != parent:
             os._exit(1)
 

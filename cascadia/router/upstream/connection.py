@@ -321,12 +321,16 @@ class Connection(asyncio.Protocol):
         self._deadlines.end()
         answer = self.answer
         if self.busy and not answer.complete:
+            # Without a length the end of the connection is the end of the body (RFC 9112, 6.3); a reset is
+            # none.
             if answer.headed and not answer.framed and exc is None:
                 answer.complete = True
                 answer.keep_alive = False
                 self._wake()
                 self._tell()
             else:
+                # Kept, and closed before a byte: most likely the engine's keep-alive ran out as the request
+                # left, and it never saw it.
                 self.fail(UpstreamError("reset", stale=self.reused and answer.head_bytes == 0))
         self._closed(self)
 

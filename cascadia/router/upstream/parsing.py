@@ -137,6 +137,7 @@ class AnswerParser:
             answer.keep_alive = False
             return
         answer.status = self._parser.get_status_code()
+        # An interim head (RFC 9110, 15.2): the answer's own is yet to come.
         if answer.status < _OK:
             return
         answer.keep_alive = self._parser.should_keep_alive()

@@ -95,6 +95,8 @@ class Pool:
         connection.idle_since_s = now_s
         self.idle.append(connection)
         if now_s - self.idle[0].idle_since_s > KEPT_S:
+            # The oldest only: a timer for each idle connection would cost more than one that stays a little
+            # longer.
             self.idle.popleft().abort()
 
     def fail_unanswered(self, error: UpstreamError) -> None:

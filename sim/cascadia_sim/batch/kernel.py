@@ -152,6 +152,8 @@ def run(work: Work, workers: Workers, rules: Rules, state: State, served: Served
                 if rules.central:
                     state.free[free] = w
                     free += 1
+            # A decision since this wake-up was set makes it void; it is cheaper left in the heap than looked
+            # for there.
             elif mark != state.stamp[0 if rules.central else w] or (rules.central and free == 0):
                 continue
         while True:
@@ -174,6 +176,7 @@ def run(work: Work, workers: Workers, rules: Rules, state: State, served: Served
             if rules.load == IN_FLIGHT:
                 load = came - left
             else:
+                # `old` never goes back, as time does not: the window costs one step a request in all.
                 while old < came and arrival_ps[old] <= now - rules.window_ps:
                     old += 1
                 load = came - old
@@ -195,6 +198,7 @@ def run(work: Work, workers: Workers, rules: Rules, state: State, served: Served
             size = rules.batch[at]
             state.stamp[q] += 1
             if size == 0:
+                # One picosecond on: at the slack of the step itself the table still says to wait.
                 wake = arrival_ps[head] + slo_ps - rules.slack_ps[at] + 1
                 events = _push(state, events, wake, w, state.stamp[q])
                 break

@@ -86,6 +86,8 @@ def serve_from_queue(
         next_ps = arrivals[came] if came < n else kernel.NEVER
         if rule.waits:
             again_ps = rule.again_s * PS_PER_S
+            # One picosecond later than asked: truncated, the instant may lie before it, and the rule would
+            # ask for the same again for ever.
             next_ps = min(next_ps, int(wake.min()), int(again_ps) + 1 if again_ps < next_ps else next_ps)
         if next_ps == kernel.NEVER:
             raise BadInput("rule", "keeps requests although all replicas are idle", "let it give them away")
@@ -103,6 +105,8 @@ def serve_from_queue(
             kernel.append(fleet, requests, lane, request, 0)
         if rule.waits:
             for lane in np.flatnonzero(wake <= now_ps).tolist():
+                # Starts what was just placed: its lane would wake at this very instant for ever, and time
+                # stand still.
                 kernel.advance(fleet, requests, lane, now_ps + 1)
     for lane in range(len(timings)):
         kernel.advance(fleet, requests, lane, kernel.NEVER)

@@ -138,6 +138,7 @@ class RollingCascade:
 
         check_timing(timing)
         room = timing.kv_tokens // timing.block_size * timing.block_size * timing.lanes
+        # Here, since the kernel would wait for ever for room that the longest request can never get.
         if self._longest[group] > room:
             what = f"holds {room} tokens, and the longest request has {self._longest[group]}"
             raise BadInput("timing.kv_tokens", what, "drop it, or give the replica more memory")
@@ -166,6 +167,7 @@ class RollingCascade:
             raise BadInput(
                 "replica", "is the last of a stage that is sent to", "open another, or reroute first"
             )
+        # Still among the open where it is the last: who arrived under an earlier routing may yet come to it.
         self._closed.add(replica)
         self._arrange()
 
@@ -181,6 +183,8 @@ class RollingCascade:
             return True
         answers = self.answers(self._all_answered, self._known)
         under_way = (answers.finish_ps < 0) & ~answers.refused
+        # Those before are answered for good: asking again each time from the first would be quadratic in a
+        # day's requests.
         self._all_answered += int(under_way.argmax()) if under_way.any() else under_way.size
         if group == self.judge_group:
             return not (under_way & self._judged[self._known - under_way.size : self._known]).any()

@@ -74,6 +74,7 @@ def _successors(stages: Sequence[CascadeStage], routing: Routing, n: int) -> tup
     verdict = first_answer[-1] + sum(routing.judged[g].size for g in routing.gates)
     successor = np.full(verdict, -1, np.int64)
     following = np.full(n, -1, np.int64)
+    # From the last stage on: `following` has then, of each request, the next stage that it enters.
     for i in range(len(sizes) - 1, -1, -1):
         stage, who = routing.stages[i], routing.requests[routing.stages[i]]
         if stage in routing.gates:

@@ -35,6 +35,8 @@ def requests_of(arrival_ps: Ints, input_tokens: Ints, output_tokens: Ints, cache
 def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     """A lane for each of `timings`, in their order."""
     lanes = len(timings)
+    # Most lanes of a fleet are alike: tables are laid out once for each timing, by identity, since comparing
+    # them would read megabytes.
     different = list({id(t): t for t in timings}.values())
     seqs, stages = max(t.max_num_seqs for t in different), max(t.lanes for t in different)
     token_at = list(accumulate((t.token_ps.size for t in different), initial=0))
@@ -130,6 +132,8 @@ def sites_of(replicas: Sequence[Replica], most_output: Sequence[int | None] = (N
         credit=np.zeros(len(replicas)),
         open=np.arange(len(replicas), dtype=np.int64),
         turn=np.zeros(groups, np.int64),
+        # As if one answer of the usual length had been seen: nothing is divided by 0, and its weight is soon
+        # gone.
         written=np.full(groups, kernel.FIRST_ANSWER_TOKENS, np.int64),
         answers=np.ones(groups, np.int64),
         most_output=np.array([kernel.NEVER if most is None else most for most in most_output], np.int64),

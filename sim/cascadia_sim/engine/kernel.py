@@ -150,6 +150,7 @@ def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
     last = table.size - 1
     if tokens <= last:
         return int(table[tokens])
+    # A whole prompt longer than the token budget is taken all the same, so counts beyond the table do occur.
     return int(table[last] + (tokens - last) * (table[last] - table[last - 1]))
 
 
@@ -159,6 +160,8 @@ def _growth(lane: Lane, steps: int) -> int:
     size = lane.limits[BLOCK_SIZE]
     rounds = steps // size
     taken = rounds * lane.state[RUNNING]
+    # By residues, not by sequences: the cost is bounded by the size of a block, however many sequences
+    # decode.
     residue = (-lane.state[STEP]) % size
     for _ in range(steps - rounds * size):
         taken += lane.residues[residue]
@@ -172,6 +175,8 @@ def _steps_that_fit(lane: Lane, steps: int) -> int:
     free = lane.limits[BLOCKS] - lane.state[HELD]
     size = lane.limits[BLOCK_SIZE]
     running = lane.state[RUNNING]
+    # At worst each sequence opens a block every `size` steps; mostly that fits, and the histogram need not be
+    # read.
     if ((steps - 1 + size - 1) // size) * running <= free:
         return steps
     rounds = free // running
@@ -190,8 +195,10 @@ def _steps_that_fit(lane: Lane, steps: int) -> int:
 @compiled
 def _steps_to_pass(gap_ps: int, first_ps: int, more_ps: int) -> int:
     """Fewest steps that take `gap_ps` or longer: the first takes `first_ps`, each next one `more_ps` more."""
+    # The root in the form that does not divide by `more_ps`, which is 0 where reading context costs nothing.
     lead = first_ps - 0.5 * more_ps
     steps = int(2.0 * gap_ps / (lead + np.sqrt(lead * lead + 2.0 * more_ps * gap_ps)))
+    # Floats may be off by a step, and one step off is another schedule than that of single steps.
     while steps * first_ps + more_ps * (steps * (steps - 1) // 2) < gap_ps:
         steps += 1
     while steps > 1 and (steps - 1) * first_ps + more_ps * ((steps - 1) * (steps - 2) // 2) >= gap_ps:
@@ -207,6 +214,7 @@ def _count_late(lane: Lane | Pipeline, requests: Requests) -> None:
     if late_ps <= 0:
         return
     request = s[LATE_NEXT]
+    # The queue is in order of arrival: behind one that is not late yet, nobody is.
     while request >= 0 and requests.arrival_ps[request] + late_ps < s[NOW]:
         finish = requests.finish_ps[request]
         if finish < 0 or finish - requests.arrival_ps[request] > late_ps:
@@ -232,6 +240,8 @@ def _decode(lane: Lane, requests: Requests, steps: int) -> None:
     """All running sequences go `steps` tokens on, none finishing before the last; NOW is already the end."""
     s = lane.state
     size = lane.limits[BLOCK_SIZE]
+    # The tokens that the last step writes get their blocks in the next one: they count to HELD, which may
+    # then exceed BLOCKS until `_preempt`, and not to the peak.
     held = s[HELD] + _growth(lane, steps - 1)
     s[PEAK] = max(s[PEAK], held)
     s[HELD] = held + lane.residues[(1 - s[STEP] - steps) % size]
@@ -251,6 +261,7 @@ def _decode(lane: Lane, requests: Requests, steps: int) -> None:
 def _preempt(lane: Lane, requests: Requests) -> None:
     """The most recently admitted sequence gives its blocks back and goes to the front of the queue."""
     s = lane.state
+    # A half-done prompt was admitted last of all, since none behind it is before its own is done.
     request = s[PARTIAL]
     if request >= 0:
         s[PARTIAL] = -1
@@ -302,9 +313,12 @@ def _start_prefills(lane: Lane, requests: Requests) -> bool:
             chunk = min(chunk, budget - tokens)
             if chunk <= 0:
                 break
+        # The first goes whatever its length: nothing else would ever make room for it.
         elif tokens > 0 and tokens + chunk > budget:
             break
         if s[PARTIAL] < 0:
+            # One token more than the prompt: the iteration that ends a prompt writes the first token of its
+            # answer.
             blocks = _blocks(lane, prompt + 1)
             if s[HELD] + blocks > lane.limits[BLOCKS]:
                 break
@@ -330,6 +344,7 @@ def _start_prefills(lane: Lane, requests: Requests) -> bool:
     s[FILLED] = filled
     s[PEAK] = max(s[PEAK], s[HELD])
     duration = _token_ps(lane, decoding + tokens) + lane.sequence_ps[decoding + filled]
+    # Whole prompts are an iteration of their own, in which decoding stands still and reads nothing.
     if decoding > 0:
         duration += lane.limits[CONTEXT_PS] * s[CONTEXT]
     duration += np.int64(lane.pair_ps * pairs)
@@ -345,6 +360,7 @@ def _end_prefills(lane: Lane, requests: Requests) -> None:
     s[IN_FLIGHT] = 0
     s[FINISHED] = 0
     s[NOW] = s[END]
+    # Before those below join: they have written their token in this iteration already.
     if lane.limits[CHUNKED] != 0 and s[RUNNING] > 0:
         _decode(lane, requests, 1)
     for i in range(s[FILLED]):
@@ -373,12 +389,14 @@ def _skip(lane: Lane, requests: Requests, until_ps: int) -> bool:
     steps = _steps_that_fit(lane, lane.finish_step[0] - s[STEP])
     duration = steps * first_ps + more_ps * (steps * (steps - 1) // 2)
     request = s[NEXT]
+    # Who was preempted stands before any arrival, and has room again only once somebody has finished.
     if request >= 0 and s[PREEMPTED] == 0 and running < lane.limits[MAX_SEQS]:
         gap_ps = requests.arrival_ps[request] - s[NOW]
         fits = s[HELD] + _blocks(lane, requests.input_tokens[request] + 1) <= lane.limits[BLOCKS]
         if fits and 0 < gap_ps < duration:
             steps = min(steps, _steps_to_pass(gap_ps, first_ps, more_ps))
             duration = steps * first_ps + more_ps * (steps * (steps - 1) // 2)
+    # All or nothing: an arrival before the end of the leap may still cut it short.
     if duration > until_ps - s[NOW]:
         s[WAKE] = s[NOW] + duration
         return False
@@ -437,6 +455,7 @@ def _context(requests: Requests, request: int) -> int:
 @compiled
 def _held_blocks(pipeline: Pipeline, requests: Requests, request: int) -> int:
     """Blocks of a running sequence, with room for as many drafts as there may be."""
+    # `prompt + 1` until the first token is written: so much was taken at admission.
     tokens = max(_context(requests, request), requests.prompt[request] + 1)
     return int(_blocks(pipeline, tokens + pipeline.limits[MOST_DRAFTS]))
 
@@ -448,6 +467,7 @@ def _chance(request: int, written: int) -> float:
     x = (x ^ (x >> np.uint64(30))) * MIX
     x = (x ^ (x >> np.uint64(27))) * MIX_AGAIN
     x = x ^ (x >> np.uint64(31))
+    # The upper 53 bits, as many as a double holds, so that 1 is never drawn.
     return float(x >> np.uint64(11)) * 2.0**-53
 
 
@@ -458,6 +478,7 @@ def _progress(pipeline: Pipeline, requests: Requests, request: int, drafts: int)
     """
     written = int(requests.generated[request])
     chance, accepted, through = _chance(request, written), 0, pipeline.acceptance
+    # One draw for all drafts: by inversion P(N > j) = a^j.
     while accepted < drafts and chance < through:
         accepted += 1
         through *= pipeline.acceptance
@@ -469,6 +490,7 @@ def _throw_out(pipeline: Pipeline, requests: Requests) -> None:
     """The last admitted of those not in flight gives its blocks back and goes to the front of the queue."""
     s = pipeline.state
     at = s[RUNNING] - 1
+    # A batch in flight reads the blocks of its sequences.
     while requests.aloft[pipeline.running[at]] > 0:
         at -= 1
     request = pipeline.running[at]
@@ -500,6 +522,7 @@ def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, t
         s[WRITING] += 1
         members[s[COUNT]] = request
     else:
+        # `~` and not `-`: request 0 has no negative.
         members[s[COUNT]] = ~request
     s[COUNT] += 1
 
@@ -573,6 +596,7 @@ def _join_waiting(pipeline: Pipeline, requests: Requests, members: Ints) -> None
         elif not _within_budget(pipeline, tokens):
             return
         blocks = _blocks(pipeline, prompt + 1 + limits[MOST_DRAFTS])
+        # A lone request may take the watermark too, or one as long as the cache would wait for ever.
         spare = limits[WATERMARK] if s[RUNNING] > 0 else 0
         if s[HELD] + blocks + spare > limits[BLOCKS]:
             return
@@ -599,6 +623,7 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
     members = pipeline.members[slot]
     s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST], s[FEWEST] = 0, 0, 0, 0, 0, 0, NEVER
     decoding, drafts = 0, 0
+    # vLLM's first scheduler takes prompts before it decodes; V1, below, decodes before it takes prompts.
     if limits[CHUNKED] == 0:
         _join_waiting(pipeline, requests, members)
     if limits[CHUNKED] != 0 or s[COUNT] == 0:
@@ -637,6 +662,7 @@ def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
     for stage in range(stages - 1):
         now = max(now, pipeline.flights[stage, FREE]) + share
         pipeline.flights[stage, FREE] = now
+    # The last stage has what the division left over, so that the whole takes `duration` to the picosecond.
     now = max(now, pipeline.flights[stages - 1, FREE]) + duration - (stages - 1) * share
     pipeline.flights[stages - 1, FREE] = now
     return int(now)
@@ -682,6 +708,7 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
         if requests.first_token_ps[request] < 0:
             requests.first_token_ps[request] = now
         if written == requests.output_tokens[request]:
+            # The last token written never got a block: no step follows that would read it.
             taken -= _blocks(pipeline, max(_context(requests, request) - 1, requests.prompt[request] + 1))
             _finish(pipeline, requests, request)
         else:
@@ -690,6 +717,7 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
                 taken += 1
     s[HELD] += taken
     if s[FINISHED] > 0:
+        # In place and in order: `_throw_out` takes the one admitted last from the end.
         kept = 0
         for i in range(s[RUNNING]):
             request = pipeline.running[i]
@@ -735,6 +763,7 @@ def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
         if flight[LEFT] == 0:
             return 0
         size += flight[SIZE]
+    # Somebody is in no batch, and will change the next one that leaves.
     if size < s[RUNNING]:
         return 0
     return int((limits[BLOCKS] - s[HELD]) // s[RUNNING] * limits[BLOCK_SIZE])
@@ -804,6 +833,8 @@ def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int)
             s[CHANGED] = 0
             _go_round(pipeline, requests, until_ps)
         now = _lands_next_ps(pipeline)
+        # vLLM V1 looks at what arrived only when a batch ends, but for an engine with nothing to do; Vidur
+        # looks at once.
         room = stages if pipeline.limits[STARTS_BETWEEN] != 0 else 1
         if s[FLIGHTS] < room and s[NEXT] >= 0 and requests.arrival_ps[s[NEXT]] > s[NOW]:
             now = min(now, requests.arrival_ps[s[NEXT]])
@@ -861,6 +892,7 @@ def append(fleet: Fleet, requests: Requests, which: int, request: int, charged: 
         s[LATE_NEXT] = request
     requests.charged[request] = charged
     s[OUTSTANDING] += charged
+    # Whatever the lane sleeps for, the new request may join before.
     s[WAKE] = 0
 
 
@@ -883,6 +915,7 @@ def learn(fleet: Fleet, sites: Sites, which: int, group: int) -> None:
 @compiled
 def expected(sites: Sites, group: int) -> int:
     """`AnswerLength.expected`."""
+    # Both halved: the mean stays, and what was seen long ago weighs ever less.
     if sites.answers[group] >= ANSWERS_KEPT:
         sites.written[group] //= 2
         sites.answers[group] //= 2
@@ -957,6 +990,7 @@ def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, d
 
     Where a replica has too much to do, who is sent there is refused: nothing comes of the visit.
     """
+    # By number, whichever lane told of them first; an insertion, since few ever fall on one picosecond.
     for i in range(1, due):
         visit, at = network.due[i], i
         while at > 0 and network.due[at - 1] > visit:
@@ -1014,6 +1048,7 @@ def _shift(paths: Paths, in_flight: int, now_s: float) -> int:
 @compiled
 def _set_out(network: Network, paths: Paths, request: int, now_ps: int) -> int:
     """Gives an arriving request its gear, and links its visits; the first of them."""
+    # Requests are numbered as they come: as many as its number came before, and some of them have ended.
     gear = _shift(paths, request - network.ended[0], now_ps * 1e-12)
     paths.gear[request] = gear
     stage = int(paths.following[gear, 0, request])
@@ -1086,6 +1121,7 @@ def _client_ps(requests: Requests, sites: Sites, which: int, visit: int) -> int:
     if fixed == 0 and steps == 0:
         return 0
     further = requests.output_tokens[visit] - 1
+    # An answer of one token has no pace of its own: a lone sequence's stands for it.
     pace = sites.client[which, 2]
     if further > 0:
         pace = float((requests.finish_ps[visit] - requests.first_token_ps[visit]) // further)
@@ -1148,4 +1184,5 @@ def together(
         _deliver(fleet, requests, sites, network, due, now)
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
+                # `now + 1`, for an iteration is scheduled before `until` only: these start at `now` itself.
                 advance(fleet, requests, which, now + 1)

@@ -85,6 +85,7 @@ def standing(gpu: Gpu, engine: str, precision: str) -> Standing:
         if entry.gpu != gpu.name or carried_over(entry):
             distances.append(STAND_INS["another GPU"])
     exact = basis == "served" and len(distances) == 1
+    # The worst of them and not their sum: each was measured with all that is wrong on real servers.
     worst = Errors(max(e.tpot for e in distances), max(e.ttft for e in distances))
     return Standing(entry, match, basis, *worst, held_out=exact and entry.fit.held_out_mean_error is not None)
 

@@ -151,7 +151,10 @@ def _least_squares(residuals: Callable[[Floats], Floats], x: Floats) -> Floats:
         jacobian = np.stack([(residuals(x + h) - r) / STEP for h in STEP * np.eye(len(x))], axis=1)
         gradient, curvature = jacobian.T @ r, jacobian.T @ jacobian
         for _ in range(12):
+            # Marquardt's scaling by the diagonal: constants differ by how much the cells say of them, not by
+            # their units.
             step = np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), -gradient)
+            # A step of 1 is a factor of e in a constant: beyond it the linear model says nothing.
             tried = residuals(x + np.clip(step, -1.0, 1.0))
             if tried @ tried < r @ r:
                 break

@@ -50,6 +50,7 @@ def check(served: Sequence[Served], timing: ReplicaTiming, request_s: float) -> 
     inputs = [one.input_tokens for one in given]
     outputs = [one.output_tokens for one in given]
     begun_ps = np.rint((sent_s - sent_s[0] + request_s) * PS_PER_S).astype(np.int64)
+    # The client's delay is `request_s` here, before the first iteration; it must not count twice.
     engine = replace(timing, client_ps=0, client_steps=0.0)
     run = simulate_replica(engine, begun_ps, inputs, outputs, np.zeros(len(given), np.int64))
     predicted_first_s, predicted_last_s = run.first_token_ps / PS_PER_S, run.finish_ps / PS_PER_S

@@ -157,6 +157,7 @@ def _steps(seen: Observation, run: int, setup: Setup, request_s: float) -> list[
 def _prefill(seen: Observation, run: int, setup: Setup, request_s: float) -> list[Cell]:
     """Chunks of the token budget, of which the last yields the token."""
     prompt, budget = seen.prompt_tokens, float(setup.config.max_num_batched_tokens)
+    # Noise may leave less than nothing of a short prompt, and the fit takes logarithms.
     seconds = max(seen.seconds - request_s, 0.05 * seen.seconds)
     ends = [*np.arange(budget, prompt, budget), prompt]
     cells = []

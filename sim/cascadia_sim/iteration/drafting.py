@@ -97,6 +97,8 @@ def _drafts(speculation: Speculation, timing: ReplicaTiming, added_ps: Ints, *, 
     steps = timing.token_ps[tokens] + timing.sequence_ps[sequences] + added_ps
     reading = (timing.context_ps + k * timing.draft_context_ps) * sequences * USUAL_CONTEXT_TOKENS
     each = np.array([[timing.progress(int(drafts))] for drafts in k[:, 0]])
+    # Without reading: drafts must pay even at no context, where they save least, so that short requests are
+    # never slower.
     allowed = (k <= room) & (steps / each <= steps[0])
     token_ps = np.where(allowed, (steps + reading) / each, np.inf)
     found = np.zeros(timing.max_num_seqs + 1, np.int64)

@@ -34,6 +34,7 @@ class DoesNotFit(BadInput):
         )
         self.needed_bytes = needed_bytes
         self.available_bytes = available_bytes
+        # Pickling calls the class with `args`: without these two it could not cross from a worker process.
         self.args = (needed_bytes, available_bytes)
 
 
@@ -68,6 +69,7 @@ def stage_memory(
     for index, layers in enumerate(stage_layers(a.layers, pp)):
         dense = min(max(0, a.dense_layers - first), layers)
         weights = dense * dense_bytes + (layers - dense) * mixture_bytes
+        # Tied tables are one only where both ends are on the same GPUs: in a pipeline each end has its copy.
         tables = 1 if pp == 1 and a.tied_embeddings else (index == 0) + (index == pp - 1)
         stages.append(StageMemory(weights + tables * table_bytes, layers * kv_layer_bytes))
         first += layers
@@ -85,6 +87,8 @@ def _with_draft(
     draft = drafter(speculation, architecture)
     if draft is None:
         return stages
+    # A prediction layer is part of the checkpoint and quantised with it; a draft model is a checkpoint of its
+    # own.
     own = replace(config, quantization=config.quantization if speculation.method == "mtp" else None)
     (drafts,) = stage_memory(draft, tp=tp, pp=1, config=own)
     (stage,) = stages

@@ -42,6 +42,8 @@ def distinct_experts(tokens: Floats, moe: Experts) -> Floats:
     """
     if moe.computed_per_token >= moe.count:
         return np.full_like(tokens, moe.count)
+    # E (1 - (1 - k/E)^t) by expm1 and log1p: for many experts and few tokens the power is 1 but for its last
+    # digits.
     return np.asarray(-moe.count * np.expm1(tokens * math.log1p(-moe.computed_per_token / moe.count)))
 
 
@@ -56,6 +58,7 @@ def busiest_load(tokens: Floats, moe: Experts, gpus: int) -> tuple[Floats, Float
     A GPU has no more than its E / gpus experts, and a token sends it no more rows than it has experts.
     """
     local = moe.count / gpus
+    # The first-order maximum runs past what a GPU can have where counts are small.
     distinct = np.minimum(busiest(distinct_experts(tokens, moe) / gpus, gpus), local)
     rows = np.minimum(
         busiest(tokens * (moe.computed_per_token / gpus), gpus), tokens * min(local, moe.per_token)

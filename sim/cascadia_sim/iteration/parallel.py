@@ -86,6 +86,7 @@ def communication_seconds(
     if ranks == 1:
         return allreduce_seconds(tokens, a, gpu, split.tp, gpus_per_node)
     mlps = a.dense_layers + a.moe_layers
+    # Mixers and the embedding; the MLPs' exchanges are among all ranks.
     within = a.reductions - mlps + 1.0
     total = allreduce_seconds(tokens / ranks, a, gpu, split.attention_tp, gpus_per_node, within)
     travelling = a.moe_layers if split.all_to_all else 0

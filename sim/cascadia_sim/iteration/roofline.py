@@ -133,6 +133,8 @@ def lm_head_seconds(
 ) -> Floats:
     """The LM head, for those rows that yield a token; nothing for none."""
     a = architecture
+    # Checkpoints leave the head in its own format whatever the layers are in: GGUF has Q6_K there, others
+    # BF16.
     head_form = replace(_BF16, bytes_per_weight=form.bytes_per_entry)
     head = gemm_seconds(sequences, (Gemm(a.hidden, -(-a.vocab // tp)),), gpu, head_form)
     return np.where(sequences > 0, head, 0.0)
@@ -140,6 +142,7 @@ def lm_head_seconds(
 
 def sampler_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
     """Logits as FP32: gathered, scaled, turned into probabilities, drawn from; nothing for none."""
+    # Four passes over four bytes each: gathered, scaled, turned into probabilities, drawn from.
     vocab_bytes = 4 * 4 * architecture.vocab
     traffic = sequences * (vocab_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm))
     return np.where(sequences > 0, traffic + 4 * gpu.efficiency.kernel_s, 0.0)
@@ -212,6 +215,7 @@ def allreduce_seconds(
     latency, bandwidth = link_of(gpu, tp > gpus_per_node)
     message_bytes = architecture.hidden * ACTIVATION_BYTES
     if count is None:
+        # One more: the embedding's rows are spread over the GPUs as well.
         count = float(architecture.reductions + 1)
     latency *= gpu.efficiency.link_latency * (1.0 + LATENCY_PER_DOUBLING * math.log2(tp / 2))
     count *= gpu.efficiency.link_factor(tp)
@@ -225,6 +229,7 @@ def boundary_seconds(
     if pp == 1:
         return np.zeros_like(tokens)
     stages_per_node = max(1, gpus_per_node // tp)
+    # Stages fill node after node, so that few boundaries cross the slow link.
     between_nodes = -(-pp // stages_per_node) - 1
     message_bytes = 2 * architecture.hidden * ACTIVATION_BYTES / tp  # hidden state and residual
     total = np.zeros_like(tokens)

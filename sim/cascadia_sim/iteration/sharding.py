@@ -94,6 +94,7 @@ def recurrent_gemms(architecture: Architecture, tp: int) -> tuple[Gemm, ...]:
 def mlp_gemms(architecture: Architecture, width: int, tp: int) -> tuple[Gemm, ...]:
     """GEMMs of an MLP `width` wide: up (with the gate) and down projections; none where it is 0."""
     share = -(-width // tp)
+    # Up and gate are one product in engines, half the kernels and wider.
     ups = architecture.mlp_matrices - 1
     return (Gemm(architecture.hidden, ups * share), Gemm(share, architecture.hidden)) if width else ()
 
