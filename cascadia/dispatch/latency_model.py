@@ -98,6 +98,7 @@ class LatencyModel:
         self.answers += 1
         told = self.seconds(seen, output_tokens)
         error = min(abs(seconds - told) / seconds, MOST_ERROR)
+        # A plain mean until there are fifty: the first answer must not stand for all.
         self.error += max(LEARNS, 1 / self.answers) * (error - self.error)
         self._mistaken = self._mistaken + 1 if self.error > MISTAKEN else 0
         if self._mistaken == ANEW:
@@ -117,6 +118,7 @@ class LatencyModel:
         spread = forgets + sum(p * v for p, v in zip(px, x, strict=True))
         miss = 1.0 - sum(t * v for t, v in zip(theta, x, strict=True))
         if self._learnt > FIRST:
+            # Not before: at first every answer is far off, and that is what there is to learn.
             miss = max(-MOST_MISS, min(MOST_MISS, miss))
         self._found = [t + p / spread * miss for t, p in zip(theta, px, strict=True)]
         self._doubt = [

@@ -190,6 +190,7 @@ class Matching(EarliestFinish):
     def _wait_s(self, replica: PlacedCandidate, now_s: float) -> float:
         """Time until a replica that is full has a place: its answers end evenly, as far as is known."""
         if replica.running == 1 and replica.name in self._ends:
+            # Never 0, which marks a place that is free.
             return max(self._ends[replica.name] - now_s, 1e-9)
         tokens, output_tokens = self.length.largest
         told_s = self.model(replica.kind).seconds(Seen(tokens, replica.load), output_tokens)

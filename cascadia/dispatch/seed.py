@@ -22,8 +22,10 @@ def seed_of(timing: ReplicaTiming, input_tokens: Ints, output_tokens: Ints) -> C
     """Coefficients on requests of such lengths, of which the first `REQUESTS` are looked at."""
     read, wrote = (np.ascontiguousarray(column[:REQUESTS]) for column in (input_tokens, output_tokens))
     none = np.zeros(read.size, np.int64)
+    # The same gaps at each load, so that the line is through loads and not through luck.
     gaps = np.random.default_rng(0).exponential(size=read.size)
     all_ps = simulate_replica(timing, none, read, wrote, none).finish_ps
+    # The last tenth is left out: a batch that empties is slower than what the replica sustains.
     alone_s = float(np.sort(all_ps)[int(0.9 * read.size)]) / PS_PER_S / max(1, int(0.9 * read.size))
     rows, seconds = [], []
     for load in LOADS:

@@ -126,6 +126,7 @@ def bounded(solved: Callable[[float, Solution | None], Solution], late_max: floa
 def _choices(problem: Problem, kernel: Transitions) -> Choices:
     most = kernel.latency_s.shape[1]
     queued = np.arange(1, most + 1)
+    # 1e-12: a batch that takes the slack to the last digit is in time.
     in_time: Bools = np.less_equal(kernel.latency_s.T[:, None, :], problem.slack_s[None, :, None] + 1e-12)
     size = np.broadcast_to(queued[:, None, None], in_time.shape).copy()
     none: Bools = np.logical_not(in_time.any(axis=2))
@@ -246,6 +247,7 @@ def _expected(problem: Problem, kernel: Transitions, value: _Value) -> PolicyExp
     visits = _stationary(value.mix)
     arrived = problem.arrivals.rate_rps / problem.workers * float(visits @ time_s)
     ok, correct = float(visits @ good), float(visits @ right)
+    # Two sums of many small chances: their ratio may be above one in the last digits.
     mean, late = correct / ok if ok > 0 else 0.0, min(max(1 - ok / arrived, 0.0), 1.0)
     return PolicyExpectation(mean, late, reward=mean * (1 - late), full=max(float(visits @ kernel.full), 0.0))
 
@@ -253,6 +255,7 @@ def _expected(problem: Problem, kernel: Transitions, value: _Value) -> PolicyExp
 def _stationary(mix: Floats) -> Floats:
     steps = len(mix)
     system = np.eye(steps) - mix.T
+    # One balance follows from the others; in its place the chances sum to one.
     system[-1] = 1.0
     right = np.zeros(steps)
     right[-1] = 1.0

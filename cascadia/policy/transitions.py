@@ -108,6 +108,7 @@ def _counts(problem: Problem) -> tuple[Floats, Floats, Floats]:
     full = by[:, most * workers]
     exactly = (by[:, :-1] - by[:, 1:]).reshape(len(slack_s), most, workers)
     count = exactly.sum(axis=2)
+    # A state that never is has any phase; even chances keep its rows summing to one.
     even = np.full(workers, 1 / workers)
     phase = np.where(count[:, :, None] > 1e-12, exactly / np.maximum(count, 1e-12)[:, :, None], even)
     phase = np.concatenate([phase, np.zeros((*count.shape, 1))], axis=2).swapaxes(0, 1)

@@ -90,6 +90,7 @@ def _parts(problem: Problem, kernel: Transitions) -> _Parts:
 def _joining(mean: float, workers: int, most: int) -> Floats:
     """Of a Poisson number with this mean every K-th, by phase; the last is for all that are more."""
     k = np.arange((most + 1) * workers)
+    # In logarithms: powers and factorials overflow from 170 arrivals on.
     chance = np.exp(k * np.log(max(mean, 1e-300)) - mean - gammaln(k + 1))
     found = np.zeros((workers, most + 1))
     for phase in range(workers):

@@ -153,6 +153,8 @@ def _write(path: Path, entries: Iterable[dict[str, Any]]) -> None:
 def _held(path: Path) -> Iterator[None]:
     """One writer at a time: two commands at once must not lose each other's key."""
     try:
+        # The folder and not the file, which each write replaces: its lock would be on one that nobody reads
+        # any more.
         folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise BadInput(

@@ -20,6 +20,8 @@ class RedisStore:
         self._timeout_s = timeout_s
         self._loaded = False
         self._client = redis.asyncio.Redis.from_url(
+            # No tries again by the client itself: a script whose answer was lost has run, and would take its
+            # tokens twice.
             url, socket_connect_timeout=timeout_s, socket_timeout=timeout_s, protocol=2, retry=None
         )
 
@@ -52,6 +54,8 @@ class RedisStore:
         return answers
 
     async def _exchange(self, calls: _Calls, *, by_hash: bool) -> list[Any]:
+        # Each script is atomic and on a key of its own: a transaction around them would hold up other
+        # routers.
         pipe = self._client.pipeline(transaction=False)
         for script, key, arguments in calls:
             if by_hash:

@@ -98,6 +98,7 @@ class FileBook:
 
     def _held(self, number: int) -> int:
         """Descriptor of the lock of this number; -1 where another process has it."""
+        # A file of its own: the book is replaced at each write, and a lock on it would go with it.
         path = self._folder / f"spend-{number}.lock"
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -119,6 +120,8 @@ class RedisBook:
         arguments: list[str | int] = [self._me, KEPT_MS]
         for key, stages in mine.items():
             for stage, usd in stages.items():
+                # Sums and not additions: what is lost is made good by the next telling, and nothing counts
+                # twice.
                 arguments += [key + SEPARATOR + stage, repr(usd)]
         (found,) = await self._store.run([(SPEND, f"cascadia:spend:{{{month}}}", arguments)])
         others: Sums = {}

@@ -214,8 +214,7 @@ class RequestParser:
     def on_headers_complete(self) -> None:
         parser = self._parser
         version = parser.get_http_version()
-        # HTTP/1.0 keeps no connection unless asked, and its clients that ask are too few to be worth the
-        # rules.
+        # HTTP/1.0's connections that last are an extension with known faults (RFC 9112, C.2.2).
         lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
         method = parser.get_method()
         headers, self._headers = self._headers, []
@@ -235,7 +234,6 @@ class RequestParser:
             and exchange is not None
             and (exchange.length is None or exchange.length > PATIENT_BYTES)
         ):
-            # whole.
             self.refusal = self._client.server.service.turns_away(exchange)
 
     def _head_came(self) -> None:
