@@ -72,4 +72,5 @@ class QualityTable:
         if self.drawn_tokens is not None and self.shadow > 0:
             drawn = np.random.default_rng(seed).random(ratio.shape) < self.shadow
             ratio = np.where(drawn, (self.drawn_tokens / np.maximum(self.whole_tokens, 1.0))[:, row], ratio)
+        # An answer of no words still takes a token, its end, to write.
         return np.maximum(np.rint(whole * ratio), 1).astype(np.int64)

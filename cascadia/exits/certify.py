@@ -66,6 +66,7 @@ class Certificate:
         if copy:
             self.excused += ~wrong
         wealth = evidence(self.differed, self.inputs - self.excused, self.promise.risk)
+        # Once passed, for good: Ville's bound is on ever getting there, whatever the wealth does later.
         self.passed |= wealth >= -np.log(self.promise.delta)
         return self._first_passed()
 
@@ -105,6 +106,7 @@ def evidence(differed: Floats, inputs: int | Floats, risk: float) -> Floats:
     """(settings): the logarithm of the wealth of settings that `differed` (settings) on so many of the `inputs`, which
     are one number or (settings).
     """
+    # In logarithms: after thousands of inputs wealths leave a float's range on either side.
     lost, kept = _LOST, np.log1p(-risk * _SHARES) - np.log1p(-risk)
     wealth = np.outer(differed, lost - kept) + np.multiply.outer(inputs, kept)
     return np.asarray(np.logaddexp.reduce(wealth, axis=1) - np.log(len(BETS)))

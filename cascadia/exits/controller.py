@@ -104,6 +104,7 @@ class Controller:
             return self._learn(labels, doubts, final)
         wrong = labels != final
         left = exit_of(doubts, self._thresholds)
+        # Drift first: what withdraws a setting is no evidence on the path after it.
         if self.certified >= 0 and self.drift.feed(left is not None and bool(wrong[left])):
             self.withdrawn += 1
             self._kept = []

@@ -100,7 +100,9 @@ def _logistic(doubt: Floats, wrong: Bools) -> tuple[float, float]:
         p = 1.0 / (1.0 + np.exp(-np.clip(a + b * x, -500, 500)))
         slope = design.T @ (weight * (p - y)) + np.array([0.0, RIDGE * b])
         curve = (design * (weight * np.maximum(p * (1 - p), 1e-9))[:, None]).T @ design
+        # Only the slope is held: the intercept is the ramp's own rate of errors.
         step = np.linalg.solve(curve + np.diag([1e-9, RIDGE]), slope)
+        # Far from the end the curve is nearly flat, and a whole Newton step would leave for infinity.
         scale = min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
         a, b = a - scale * step[0], b - scale * step[1]
         if np.abs(step).max() < 1e-8:

@@ -80,6 +80,7 @@ class _Early:
 
     def released(self, rows: Ints, so_far: Forwarded) -> None:
         lists = np.searchsorted(self._ends, rows, side="right")
+        # `subtract.at`: several inputs of one list leave at once, which `-=` would count as one.
         np.subtract.at(self._missing, lists, 1)
         for at in np.unique(lists[self._missing[lists] == 0]).tolist():
             part = parts_of(so_far, self._ends)[at]

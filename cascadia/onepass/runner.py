@@ -82,6 +82,7 @@ class Runner:
         """Token ids of each input, of which the first `truncate` tokens are read, with those around it; None: raises
         `BadText` for one that is too long, as for one that is empty."""
         texts = [one for one in inputs if isinstance(one, str)]
+        # JSON may hold half a surrogate pair, which no tokenizer takes.
         cut = [one[:CHARACTERS_MAX].encode("utf-8", "replace").decode() for one in texts]
         encoded = iter(self.tokenizer.encode_batch(cut, add_special_tokens=False) if cut else ())
         room = self.model.tokens_max - len(self.around)

@@ -122,6 +122,7 @@ class Live:
         shared, recent = self._shared, Recent()
         while True:
             try:
+                # Other processes' evidence comes though no input of ours does.
                 some = self._queue.get(timeout=None if shared is None else EVERY_S)
             except Empty:
                 self._look()

@@ -80,6 +80,7 @@ class Passes:
             labels[rows, at], doubts[rows, at] = label, doubt
             if chances is None:
                 chances = np.zeros((n, guessed.shape[1]), dtype=np.float32)
+            # Who stays goes on after it has left, and leaves but once.
             first = (doubt < thresholds[at]) & (exit_at[rows] == ramps)
             if declines is not None:
                 first &= ~declines[rows]

@@ -83,6 +83,7 @@ def _segment(
     more, constants = added
     wanted = {*ends, *(name for node in more for name in node.input)}
     nodes = []
+    # ONNX wants each node behind those that it reads, so that one pass backwards finds all that is needed.
     for node in reversed(model.graph.node):
         if start not in node.output and any(name in wanted for name in node.output):
             nodes.append(node)

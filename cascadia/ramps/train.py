@@ -86,6 +86,7 @@ def _head(x: Vectors, labels: Ints, classes: int) -> tuple[Vectors, Vectors]:
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-6
     found = LogisticRegression(C=STRENGTH, max_iter=STEPS_MAX).fit((x - mean) / spread, labels)
     rows, bias = found.coef_, found.intercept_
+    # scikit-learn has one row for two classes; half of it either way gives the same softmax.
     if len(found.classes_) == 2:
         rows, bias = np.vstack([-rows / 2, rows / 2]), np.concatenate([-bias / 2, bias / 2])
     weight, offset = np.zeros((classes, x.shape[1])), np.full(classes, _NEVER)

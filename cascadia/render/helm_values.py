@@ -142,6 +142,7 @@ def _unit(plan: Plan, members: Sequence[EngineGroup]) -> dict[str, Any]:
 def _share(group: EngineGroup, members: Sequence[EngineGroup]) -> float:
     """Share of a group, by number of replicas where it has none: a router sends something to each."""
     if min(member.share for member in members) > 0:
+        # Rounding may make 0 of a small share, which the router refuses.
         return max(round(group.share, 9), 1e-9)
     return round(len(group.replicas) / sum(len(member.replicas) for member in members), 9)
 

@@ -57,6 +57,7 @@ def linear_ticks(low: float, high: float, wanted: int) -> list[float]:
     step = nice_step((high - low) / max(1, wanted))
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
+    # 3 * 0.1 is not 0.3 to the last digit, and labels would show it.
     return [0.0 if i == 0 else float(f"{i * step:.12g}") for i in range(first, last + 1)]
 
 

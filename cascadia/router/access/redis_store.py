@@ -19,9 +19,9 @@ class RedisStore:
     def __init__(self, url: str, timeout_s: float = TIMEOUT_S) -> None:
         self._timeout_s = timeout_s
         self._loaded = False
+        # No tries again by the client itself: a script whose answer was lost has run, and would take its tokens
+        # twice.
         self._client = redis.asyncio.Redis.from_url(
-            # No tries again by the client itself: a script whose answer was lost has run, and would take its
-            # tokens twice.
             url, socket_connect_timeout=timeout_s, socket_timeout=timeout_s, protocol=2, retry=None
         )
 

@@ -96,11 +96,13 @@ class Encoder:
         cut = [_ends(text, CHARACTERS_PER_TOKEN_MAX * room) for text in texts]
         found = self.tokenizer.encode_batch(cut, add_special_tokens=False) if cut else []
         windows = [(at, window) for at, text in enumerate(found) for window in _windows(list(text.ids), room)]
+        # A pass is padded to its longest window.
         windows.sort(key=lambda entry: len(entry[1]))
         sums = np.zeros((len(texts), self.size), dtype=np.float32)
         tokens = np.zeros(len(texts), dtype=np.int64)
         for group in _passes(windows):
             owners = [at for at, _ in group]
+            # `add.at`: both ends of a long text have one owner, which `sums[owners] +=` would add once.
             np.add.at(sums, owners, self._sums([window for _, window in group]))
             np.add.at(tokens, owners, [len(window) for _, window in group])
         length = np.linalg.norm(sums, axis=1, keepdims=True)

@@ -43,9 +43,12 @@ class Remembering:
         with self._lock:
             found = {key: self._known[key] for key in keys if key in self._known}
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in found}
+        # Outside the lock: a text that two ask for at once is encoded twice, which is less than all waiting
+        # for one.
         if new:
             made = self._encoder.encoded(list(new.values()), tokens_max)
             for key, vector, tokens in zip(new, made.vectors, made.tokens.tolist(), strict=True):
+                # A view would keep the whole batch's vectors as long as one of them.
                 found[key] = (vector.copy(), tokens)
         with self._lock:
             for key in keys:

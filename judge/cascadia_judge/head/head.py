@@ -58,5 +58,6 @@ class Head:
 
 
 def raw_score(line: Line, trees: Trees, x: Floats) -> Floats:
+    # The mean of two learners' log-odds; beyond 40 the score moves by nothing, and `exp` overflows later.
     log_odds = 0.5 * (line(x) + trees(x))
     return np.asarray(100.0 / (1.0 + np.exp(-np.clip(log_odds, -40, 40))), dtype=np.float64)

@@ -43,6 +43,7 @@ def fit_line(x: Floats, y: Floats, weight: Floats, ridge: float) -> Line:
     mean = np.where(known, x, 0.0).sum(axis=0) / total
     centred = np.where(known, x - mean, 0.0)
     spread = np.sqrt(np.square(centred).sum(axis=0) / total)
+    # A column that never varies says nothing: its weight is 0, not a division by 0.
     scale = np.where(spread > 1e-12, 1.0 / np.maximum(spread, 1e-12), 0.0)
     z, right, share = _hard(centred * scale, y, weight / weight.sum())
     found = LogisticRegression(C=1.0 / ridge, tol=1e-9, max_iter=STEPS_MAX).fit(z, right, share)

@@ -66,5 +66,6 @@ def _axes(vectors: Floats, most: int) -> NDArray[np.float32]:
     centred = vectors - vectors.mean(axis=0)
     _, spread, directions = np.linalg.svd(centred.T @ centred, hermitian=True)
     kept = directions[: min(most, int((spread > 1e-9).sum()))]
+    # Which way an axis points is the solver's whim: files made of the same rows would differ by machine.
     sign = np.sign(kept[np.arange(len(kept)), np.abs(kept).argmax(axis=1)])
     return np.ascontiguousarray((kept * sign[:, None]).T, dtype=np.float32)

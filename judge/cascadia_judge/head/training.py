@@ -151,6 +151,7 @@ def folds_of(questions: Sequence[str], folds: int, seed: int) -> NDArray[np.int6
 def _other_answers(seen: Seen, count: int, rng: np.random.Generator) -> Seen:
     """Questions of `seen` with other rows' answers and certainty; fewer than `count` where both are the same."""
     asked, answered = rng.integers(len(seen), size=count), rng.integers(len(seen), size=count)
+    # Vectors are of length 1 in float32: the same question has a cosine of 1 but for its last digits.
     same = (seen.question[asked] * seen.question[answered]).sum(axis=1) > 1 - 1e-6
     return _answered_with(seen.take(asked[~same]), seen.take(answered[~same]))
 

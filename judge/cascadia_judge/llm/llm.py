@@ -92,6 +92,7 @@ def verdict(text: str, tokens: Sequence[Token], *, forced: bool = False) -> Verd
     `BadVerdict` where the reply is no grade.
     """
     if tokens and not forced:
+        # Where the first token is no grade the text may still hold one, behind a word or a bracket.
         with suppress(BadVerdict):
             return Verdict(score_of(tokens[0].probability), expected=True)
     found = set(_GRADE.findall(text))

@@ -92,6 +92,7 @@ def _read(reader: _Reader, where: str) -> KvState:
         _rows(reader, cells, where)
     rows = [_rows(reader, cells, where) for _ in range(layers)]
     widths = {width for _, width in rows}
+    # Each stream that is left is four bytes: no cells.
     if len(widths) != 1 or reader.at + 4 * left != len(reader.content):
         raise BadVerdict(where, "has layers of several widths, or another length", INSTEAD)
     return KvState(reader.content, cells, widths.pop(), tuple(begin for begin, _ in rows))

@@ -74,6 +74,7 @@ def _environment(release: Release) -> list[dict[str, Any]]:
         "HOME": "/cache",
         "USER": "cascadia",
         "HF_HOME": "/cache/huggingface",
+        # vLLM reports usage to its makers unless it is told not to.
         "VLLM_NO_USAGE_STATS": "1",
     }
     secret = release.values["huggingFaceToken"]
