@@ -84,8 +84,8 @@ async def replan(request: Request, limit_s: float) -> Replanned:
     (request.out / REQUEST).write_text(json.dumps(_document(limited)))
     with (request.out / "planning.log").open("wb") as log:
         child = await asyncio.create_subprocess_exec(
+            # -P: a folder called cascadia where the controller was started would be taken for the package.
             sys.executable,
-            # A folder called cascadia where the controller was started would be taken for the package.
             "-P",
             "-c",
             CHILD,
