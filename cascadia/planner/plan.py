@@ -206,6 +206,7 @@ def _planned(
     starts = _theirs(search)
     if also is not None:
         starts += on_same_replicas(search, also.search, also.chosen.deployment)
+    # What is best without drafts is where the search with them starts: drafting must not lose a plan.
     if (plain := without_drafts(search)) is not None:
         progress("without speculation")
         plain = replace(plain, deadline=search.deadline.part(UNDRAFTED))
@@ -425,6 +426,8 @@ def _cascades_of(problem: Problem) -> tuple[Routings, str]:
     if len(every) > MAX_ROUTINGS:
         return with_bounds(table, thin(frontier(table), MAX_ROUTINGS), confidence, seed)
     bounded, method = with_bounds(table, every, confidence, seed)
+    # Of equals the filter keeps the first: the one with fewer stages. In whole numbers, so that ties are
+    # ties.
     order = np.argsort(bounded.deployed.sum(axis=1), kind="stable")
     kept = non_dominated(bounded.reached[order], np.rint(bounded.lower[order] * 1e9).astype(np.int64))
     return bounded.take(order[kept]), method

@@ -96,6 +96,7 @@ def _start(log: str, argv: list[str]) -> int:
         for number in IGNORED:
             signal.signal(number, signal.SIG_DFL)
         libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        # The guard may have gone before `prctl`, which tells of later deaths only.
         if os.getppid() != parent:
             os._exit(1)
 
@@ -119,6 +120,7 @@ def _turn(log: str, most_bytes: int) -> None:
     with contextlib.suppress(OSError), open(log, "rb+") as current:
         if os.fstat(current.fileno()).st_size < most_bytes:
             return
+        # Copied and cut, not renamed: the program keeps the file open, and appends wherever its end is.
         with open(f"{log}.1", "wb") as former:
             while part := current.read(1 << 20):
                 former.write(part)

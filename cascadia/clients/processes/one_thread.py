@@ -94,6 +94,7 @@ class OneThread(Generic[Entry, Found]):
             entries = [one.entry for one in some]
             started_s = loop.time()
 
+            # Bound now: by the time that an answer is given, `some` may be the next batch.
             def give(at: int, found: Found, some: Sequence[_Waiting[Entry, Found]] = some) -> None:
                 loop.call_soon_threadsafe(_answer, some[at].found, found)
 

@@ -224,9 +224,9 @@ def prospect_of(
     told = {"gpus": plan.gpus_by_pool(), **_named(plan)}
     try:
         result = replay(plan, trace, folder=folder, table=table, seed=seed)
-    # A backlog that grows for ever runs out of the simulator's 106 days: no crash, but a load that is not
-    # served.
     except (BadInput, OverflowError):
+        # A backlog that grows for ever runs out of the simulator's 106 days: no crash, but a load that is not
+        # served.
         return {**told, "loss": None, "misses": Misses(load=1.0), "need_rps": {}}
     predicted, objective = result.predicted, plan.objective
     loss = {

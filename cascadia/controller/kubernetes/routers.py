@@ -114,4 +114,5 @@ class Routers:
         try:
             return str(json.loads(body)["revision"]) if status else None
         except (ValueError, KeyError, TypeError):
+            # It answers, but not by a revision: that is behind, where None would be a router that serves nobody.
             return ""

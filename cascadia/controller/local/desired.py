@@ -213,6 +213,7 @@ def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
         if stage.name == name:
             predicted = stage
     rate_rps = predicted.rate_rps if predicted is not None else 1.0
+    # A group whose share rounds to nothing still runs, and a router takes no weight of 0.
     return max(rate_rps * group.share / group.count, 1e-6)
 
 

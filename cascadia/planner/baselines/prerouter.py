@@ -49,8 +49,11 @@ def guess(problem: Problem, stage: int) -> Floats:
         foreseen: Floats = problem.quality.foreseen[stage]
         return foreseen
     scores = problem.quality.score[stage]
+    # Streams of its own: verdicts' delays are drawn by the seed and 1, tosses of coins by the seed and 3.
     rng = np.random.default_rng(problem.seed + 2)
+    # Ties are ordered by lot: by their place in the table the guess would know what comes next to what.
     ranks = np.argsort(np.argsort(scores + 1e-6 * rng.random(len(scores)))) / max(len(scores) - 1, 1)
+    # 1 / sqrt(12), the deviation of what is uniform on 0-1.
     centred = (ranks - 0.5) / 0.2887
     mixed = SKILL * centred + np.sqrt(1 - SKILL**2) * rng.standard_normal(len(scores))
     order = np.argsort(np.argsort(mixed))

@@ -76,6 +76,7 @@ def hull(choices: Choices, allowed: float, most: int) -> tuple[int, ...]:
         return best
     low, high = 0.0, 1.0
     chosen = _walk(choices, high, most)
+    # The multiplier's scale is not known: by eights until it is above, then by halves.
     while choices.late_of(chosen) > allowed + TINY and high < 1e9:
         low, high = high, high * 8
         chosen = _walk(choices, high, most)

@@ -261,6 +261,8 @@ class _Finder:
         met = np.bincount(self.spread.met, minlength=len(self.spread) - 1)
         shown = np.bincount(self.spread.met, weights=late, minlength=len(self.spread) - 1) / met
         steady = self.measured.late[list(chosen), np.arange(len(self.spread) - 1)]
+        # Differences and not ratios: a steady level may show no late request at all. None is known beyond the
+        # trace.
         moved = np.append(shown - np.minimum(steady, 1.0), 0.0)
         late_at = np.where(
             self.measured.late < 1, np.clip(self.measured.late + moved, 0, 1), self.measured.late

@@ -91,6 +91,7 @@ def _stream(problem: Problem, rate_rps: float, latency_s: float) -> Simulator:
     count = int(min(max(LATENCIES * rate_rps * latency_s, FEWEST), MOST, len(w)))
     start = (len(w) - count) // 2
     part = slice(start, start + count)
+    # The same gaps at each rate, so that levels differ by their load and not by luck.
     gaps = np.random.default_rng(problem.seed).exponential(size=count)
     arrival_s = (np.cumsum(gaps) - gaps[0]) / rate_rps
     workload = Workload(

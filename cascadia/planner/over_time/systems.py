@@ -150,6 +150,7 @@ def models_alone(search: Search) -> dict[int, int]:
     """The routing by which each stage alone answers all."""
     deployed = search.routings.deployed
     only = np.flatnonzero(deployed.sum(axis=1) == 1)
+    # Backwards, since of several routings of one stage a dictionary keeps what is written last.
     return {int(deployed[k].argmax()): int(k) for k in only[::-1]}
 
 

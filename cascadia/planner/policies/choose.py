@@ -221,6 +221,7 @@ def _parts(arrival_s: Floats, within_slo: float) -> tuple[Floats, ...]:
     if len(arrival_s) <= 2 * size:
         return (arrival_s,)
     begins = np.arange(0, len(arrival_s) - size, size // 5)
+    # As many requests in each stretch: the longer it takes, the calmer it is.
     calmest_first = begins[np.argsort(arrival_s[begins + size - 1] - arrival_s[begins])[::-1]]
     chosen = [calmest_first[round(at * (len(begins) - 1))] for at in (0.05, 0.5, 1.0)]
     return tuple(arrival_s[begin : begin + size] for begin in chosen)
@@ -237,6 +238,7 @@ def _fewest(name: str, kind: Kind, wanted: Wanted) -> Chosen | None:
     high, best = kind.most, on_workers(name, kind, kind.most, wanted)
     if best is None or not keeps(best.outcome, wanted):
         return None
+    # No bisection below what the fluid bound rules out: each step solves policies, which takes seconds.
     low = _bound_below(best.group, wanted) - 1
     while high - low > 1:
         middle = (low + high) // 2

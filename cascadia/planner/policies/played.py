@@ -88,6 +88,7 @@ def outcome(policies: Policies, models: Sequence[ModelProfile], run: BatchRun, s
     by_name = {model.name: model.accuracy for model in models}
     accuracy = np.array([by_name[name] for name in policies.models])
     latency_s, model = run.latency_s[skip:], run.model[skip:]
+    # Simulated times are whole picoseconds, which a deadline in seconds is not.
     in_time = latency_s <= policies.slo_s + 1e-9
     answered = np.isfinite(latency_s)
     served = np.bincount(model[answered], minlength=len(accuracy)) / max(len(model), 1)

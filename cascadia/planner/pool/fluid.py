@@ -52,6 +52,7 @@ def _line(timing: ReplicaTiming, iterations: float, tokens: float) -> tuple[floa
         known = np.append(known, known[-1] + (most - len(known)) * (known[-1] - known[-2]))
     knots = np.unique(np.geomspace(1, len(at), LINES).astype(int)) - 1
     slopes = np.maximum(np.diff(known[knots]) / np.diff(at[knots]), 0.0)
+    # Lowered until no entry of the table lies below: a bound must hold for each number of tokens.
     starts = [(float((known - slope * at).min()), float(slope)) for slope in slopes]
     lines = [(0.0, float((known / at).min())), *(line for line in starts if line[0] >= 0)]
     return max(lines, key=lambda line: line[0] * iterations + line[1] * tokens)

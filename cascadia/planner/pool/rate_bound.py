@@ -57,6 +57,7 @@ def work_of(shapes: Sequence[Shape], load: Load) -> Work:
 def classes_of(seconds: Floats, load: Load) -> Ints:
     """Class [n] of each request, ascending by how long it takes on all shapes together, then by what it reads."""
     found = np.zeros(len(load), np.int64)
+    # Each shape counts alike, however slow it is: only the order of the requests is asked for.
     size = (seconds / np.maximum(seconds.mean(axis=1, keepdims=True), 1e-30)).sum(axis=0)
     for k, mine in enumerate(np.array_split(np.argsort(size, kind="stable"), QUARTERS)):
         inner = mine[np.argsort(load.input_tokens[mine], kind="stable")]
@@ -110,6 +111,7 @@ def factor_bound(work: Sequence[Work], cluster: Cluster, period_s: float) -> flo
         for s, shape in enumerate(w.shapes):
             seconds = {mine[s]: float(n * t) for mine, n, t in zip(served, counts, mean[s], strict=True)}
             timed.append(program.row(seconds | {next(replicas): -period_s * shape.there}, -INF, 0.0))
+    # Any prices that are not below 0 give a bound: a solver's tolerance makes it a little looser, not wrong.
     prices = np.maximum(program.largest({0: 1.0}).prices[timed], 0.0)
     return _by_prices(work, prices, room, period_s)
 

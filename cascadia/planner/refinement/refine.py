@@ -129,6 +129,7 @@ def refine(
     )
     starts = [*starts, *_wholly_elsewhere(search), *_beforehand(search, effort, equal_parts=equal_parts)]
     state.simulate(
+        # Half of the budget; the rest is for steps, which find what no composed latency promised.
         [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
     )
     if problem.objective.goal == "cost" and problem.objective.bounds:

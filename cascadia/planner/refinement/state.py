@@ -228,6 +228,8 @@ def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
         return c.latency_s, c.usd_per_hour
     if goal == "cost":
         return c.usd_per_hour, c.latency_s
+    # Not by price: what is as good for less is looked for once the best quality is known
+    # (`cheapest_as_good`).
     return -c.quality_lower, c.latency_s
 
 
@@ -247,10 +249,12 @@ def windowed(problem: Problem, requests: int) -> Problem:
     if n <= requests:
         return problem
     starts = np.linspace(0, n - requests, 24).astype(int)
+    # Work is counted as the stage's loads order it (`tables/loads.py`): eight tokens read as one written.
     tokens = np.concatenate([[0], np.cumsum(w.output_tokens[-1] + w.input_tokens[-1] / 8)])
     spans = np.array([w.arrival_s[s + requests - 1] - w.arrival_s[s] for s in starts])
     work = np.array([tokens[s + requests] - tokens[s] for s in starts]) / np.maximum(spans, 1e-9)
     target = tokens[-1] / max(w.arrival_s[-1] - w.arrival_s[0], 1e-9)
+    # By ratio: half the work is as far from the whole trace's as twice it.
     at = int(starts[np.abs(np.log(np.maximum(work, 1e-9) / target)).argmin()])
     part = slice(at, at + requests)
     return replace(
@@ -297,6 +301,7 @@ def composed(
     offered = tuple(tuple((o.key, tuple(r.level for r in o.replicas)) for o in menu[s]) for s in stages)
     levels = search.problem.objective.levels
     asked = tuple((level.metric, level.quantile) for level in levels)
+    # By identity: composers are kept in the same memory, so that none is made anew at another's address.
     key = (id(composer), routing, offered, effort.combinations, effort.descents, tuple(pools.items()), asked)
     known: dict[object, Composed] = search.memory.setdefault("composed", {})
     if key in known:

@@ -204,6 +204,7 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
 def _left(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
     """(S, n): did each leave the stage that answers it at an exit, as often as predicted?"""
     at_exits = np.array([sum(exit_.left for exit_ in s.exits) for s in plan.stages])
+    # Shares are of all requests; here a request is known to be answered by its stage.
     of_answered = (at_exits / np.maximum(share, 1e-12))[by]
     own: Bools = np.arange(len(share))[:, None] == by
     return own & (random.random(len(by)) < of_answered)
@@ -221,6 +222,7 @@ def _verdicts(plan: Plan, left: Bools) -> Ints:
 
 def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:
     """(S, n): was each stage asked, as often as predicted, by those whom it or a later one answers?"""
+    # Who is answered later passes a stage either by way of it or past it.
     past = np.clip(1.0 - np.cumsum(share), 1e-12, 1.0)
     asked = [s.reached - accepted for s, accepted in zip(plan.predicted.stages, share, strict=True)]
     went_on = random.random((len(share), len(by))) < (np.array(asked) / past)[:, None]
@@ -305,6 +307,7 @@ def _mix(
             ) from error
         usd_per_hour = group.tp * group.pp * pool.paid_usd_per_gpu_hour
         shape = Shape(group.pool, group.tp, group.pp, timing, usd_per_hour, pool.there)
+        # A level is how many such replicas the stage's requests are spread over.
         found.append(Replicas(shape, group.count, group.count / max(group.share, 1e-9)))
     return tuple(found)
 

@@ -137,10 +137,13 @@ def _drawn(count: int, confidence: float, seed: int) -> tuple[Singles, Ints, int
     miss = 1.0 - confidence
     draws = max(DRAWS, math.ceil(DRAWS_IN_TAIL / miss))
     rng = np.random.default_rng(seed)
+    # Neighbours in a table are often alike, and a group of them would count as one prompt.
     order = rng.permutation(count)
     groups = min(count, math.ceil(count / math.ceil(count / GROUPS)))
+    # Exponentials over their sum are Dirichlet(1, ..., 1).
     weights = rng.standard_exponential((groups + 1, draws), dtype=np.float32)
     weights /= weights.sum(axis=0)
+    # The last is the worst case's weight, whose quality is 0: it adds nothing but is missing from the others.
     return weights[:-1], order, math.floor(miss * draws + 1e-9)
 
 

@@ -80,6 +80,7 @@ class Draws:
         """The highest rank such that no more than `spent` draws rank lower in any of those `counted`."""
         worst = np.full(self.draws, self.spent, dtype=np.int64)
         which = self.which[counted, : self.spent]
+        # `minimum.at`: one draw may be among the lowest of several nodes, and its least rank counts.
         np.minimum.at(worst, which.ravel(), np.tile(np.arange(self.spent), len(which)))
         return int(np.partition(worst, self.spent)[self.spent])
 

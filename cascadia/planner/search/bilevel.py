@@ -89,6 +89,8 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
         references.add(routing, exact[routing].demands)
         prices = priced(references)
         for known, round_ in exact.items():
+            # The tables' price is an estimate from references; here the routing's own tables have been
+            # solved.
             prices[known] = round_.latency_s
         scores = chebyshev(objective, routings, prices)
         progress(f"round {len(exact)}: stage bound {exact[routing].latency_s:.3g} s")

@@ -230,6 +230,7 @@ def _all_combinations(  # type: ignore[no-untyped-def]
             if used[depth, p] > limits[p]:
                 over = True
         if not over:
+            # The selection below sorts in place, and the sums are needed for the next combination.
             scratch[:] = partial[depth]
             out[index] = _select(scratch, rank)
         start = depth
@@ -247,6 +248,7 @@ def _select(values, rank):  # type: ignore[no-untyped-def]
     """The rank-th smallest of `values` (Hoare's quickselect, in place)."""
     low, high = 0, len(values) - 1
     while low < high:
+        # Not `np.partition`, which copies at each of thousands of combinations: `values` is scratch anyway.
         pivot = values[(low + high) // 2]
         i, j = low, high
         while i <= j:

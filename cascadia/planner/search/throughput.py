@@ -95,6 +95,7 @@ def most_sustaining(
     Of equal ones the lightest come first, and none is nearly another's twin.
     """
     estimates = _estimates(search, routings, equal_parts)
+    # Rounded, so that routings which bisection tells apart by chance are ordered by their load.
     order = np.lexsort((search.routings.reached[routings].sum(axis=1), -np.round(estimates, 3)))
     chosen = search.routings.first_apart(routings[order].tolist(), most, APART)
     known = dict(zip(routings.tolist(), estimates.tolist(), strict=True))
@@ -118,6 +119,7 @@ def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
     if not work:
         return np.minimum(limits, 1.0)
     part = total // np.maximum(deployed, 1) if equal_parts else np.full(len(routings), total)
+    # By ratios and not by differences: factors lie anywhere within nine powers of ten.
     low, high = np.zeros(len(routings)), np.full(len(routings), 1e6)
     for _ in range(60):
         middle = np.sqrt(np.maximum(low, 1e-3) * high)

@@ -68,6 +68,7 @@ def largest(
             at = (low + high) / 2
         if holds(at):
             low = at
+            # Near what held: a run far beyond what is carried queues without end, and costs the most of all.
             at = min((low + high) / 2, low * step)
         else:
             high = at

@@ -104,6 +104,8 @@ def found_in(problem: Problem, stage: int, reached: Bools, replicas: Sequence[Re
 
 @lru_cache(maxsize=8)
 def _least_found(problem: Problem) -> Ints:
+    # More replicas would find less, since each meets fewer of the prompts that share: nothing has more than
+    # GPUs.
     blocks, n, gpus = problem.workload.blocks, len(problem.workload), problem.cluster.gpus
     if blocks is None:
         return np.zeros(n, np.int64)

@@ -183,6 +183,7 @@ def _shape_row(
             middle = (low + high) // 2
             open_ += [(low, middle), (middle, high)]
     known = np.flatnonzero(np.isfinite(row))
+    # In logarithms of both: levels are apart by ratios, and latency is steep near saturation.
     filled = np.exp(np.interp(np.log(levels), np.log(levels[known]), np.log(np.maximum(row[known], 1e-9))))
     # Chance may make a lighter load slower; what a heavier one keeps, it keeps too.
     filled = np.minimum.accumulate(np.where(levels >= least, filled, np.inf))
@@ -207,6 +208,7 @@ def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> f
                 load.cached_tokens[mine],
             )
             latencies.append((run.finish_ps - arrival)[warm_up:])
+    # A request's own latency: interpolated between two, it could be one that nobody had.
     return float(np.quantile(np.concatenate(latencies), quantile, method="inverted_cdf")) / PS_PER_S
 
 

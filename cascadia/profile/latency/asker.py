@@ -35,6 +35,8 @@ class Asker:
             except BadInput as error:
                 if (path, exact) == ("/chat/completions", {}) or error.where != "--base-url":
                     raise
+                # Only a refusal says that another way may do; an engine that fails or is not there fails for
+                # all.
                 if " answers 4" not in error.what:
                     raise
         many = await self._words(72)

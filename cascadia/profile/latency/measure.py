@@ -44,6 +44,7 @@ async def measure(asker: Asker, point: Point) -> Seen | AtMost | str:
     found = await asyncio.gather(
         *(asker.ask(point.prompt_tokens, point.output_tokens) for _ in range(point.sequences))
     )
+    # A client that is short of CPU itself sees tokens late, and would blame the engine for it.
     busy = (time.process_time() - worked_s) / max(clock() - began_s, 1e-9)
     if not point.decodes:
         return first_token(point, found)

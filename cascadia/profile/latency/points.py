@@ -57,6 +57,7 @@ def ladder(max_model_len: int, max_sequences: int, kv_tokens: int | None) -> tup
     decode = [Point(b, min(SHORT, long), DECODED) for b in widths]
     contexts = [Point(b, n, DECODED) for n in lengths[-4:] for b in (1, 4, 16) if b <= max_sequences]
     points = [*_spread(prefill), *decode, *contexts]
+    # 0.9: blocks are not full at their ends, and words are only about as many tokens as meant.
     fits = [p for p in points if kv_tokens is None or p.kv_tokens <= 0.9 * kv_tokens]
     return tuple(dict.fromkeys(fits))
 

@@ -95,6 +95,7 @@ def _meets(task: SchemaTask) -> bool | None:
     except ValueError:
         return False
     except Unresolvable:
+        # A reference to elsewhere is never fetched: what it asks is between client and engine.
         return None
 
 

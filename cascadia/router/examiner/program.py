@@ -40,6 +40,7 @@ def _over(*_: object) -> None:
 def main(connection: socket.socket, cpu_s: float, wall_s: float) -> None:
     signal.signal(signal.SIGPROF, _over)
     while (content := _received(connection)) is not None:
+        # Nobody handles its signal, so that the kernel ends the process, whatever C code it is in.
         signal.setitimer(signal.ITIMER_REAL, wall_s)
         reply = _encoder.encode(_reply(content, cpu_s))
         signal.setitimer(signal.ITIMER_REAL, 0.0)
@@ -92,5 +93,6 @@ if __name__ == "__main__":
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    # What clients wrote must not be left on a disk.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     main(socket.socket(fileno=int(sys.argv[1])), float(sys.argv[2]), float(sys.argv[3]))

@@ -70,4 +70,5 @@ async def addresses_of(name: str) -> tuple[str, ...]:
         found = await asyncio.get_running_loop().getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError):
         return ()
+    # One family: a replica with an address in both would count as two.
     return tuple(sorted({str(address[0]) for family, *_, address in found if family == found[0][0]}))

@@ -176,6 +176,7 @@ def _one(path: Path) -> tuple[int, int, int] | None:
         found = os.stat(path)
     except OSError:
         return None
+    # The inode too: a file put in place by a rename may be as old and as long as the one before.
     return found.st_mtime_ns, found.st_ino, found.st_size
 
 

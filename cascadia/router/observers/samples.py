@@ -159,6 +159,7 @@ def _key(folder: Path) -> bytes:
     path = folder / KEY_FILE
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        # By chance too: processes of several containers share the folder, and may share their ids.
         beside = folder / f"{KEY_FILE}.{os.getpid()}.{random.randrange(2**32):x}"
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:

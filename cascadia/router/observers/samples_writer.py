@@ -95,6 +95,7 @@ class Writer:
             with atomic_write(path) as part, part.open("wb") as file:
                 parquet.write_table(table, file, compression="zstd")
                 file.flush()
+                # Before it gets its name: a crash must not leave half a file that readers take for whole.
                 os.fsync(file.fileno())
         except (OSError, pa.ArrowException):
             self._lost("disk", rows)

@@ -83,6 +83,7 @@ class Tracing:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(done.set)
 
+        # A daemon: the interpreter waits for other threads at its end, and this one may wait for a collector.
         threading.Thread(target=stop, daemon=True).start()
         # It waits between its tries; once shut down it does not.
         give_up = loop.call_later(self.stop_s, self._exporter.shutdown)
