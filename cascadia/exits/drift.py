@@ -32,6 +32,7 @@ class Drift:
     _kept: Floats = field(init=False)
 
     def __post_init__(self) -> None:
+        # A bet on 1 would lose all it has at the first input that agrees.
         bets = np.minimum(np.array(MULTIPLES) * self.risk, max(HIGHEST, self.risk))
         self._won, self._kept = bets / self.risk, (1 - bets) / (1 - self.risk)
         self.sums = np.zeros(len(bets))

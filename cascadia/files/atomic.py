@@ -18,7 +18,9 @@ def atomic_write(path: Path, mode: int = 0o644) -> Iterator[Path]:
 
     It is removed where writing fails. Raises `OSError`.
     """
+    # Beside it, since a rename is atomic within one file system only.
     with unfinished(path.parent, f".{path.name}.", PART) as part:
+        # Nobody else's while it is written: keys come this way too.
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         yield part
         part.chmod(mode)

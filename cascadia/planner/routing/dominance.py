@@ -43,6 +43,7 @@ def lightest(loads: Floats, among: Bools) -> Ints:
 def _morton(point: Ints) -> NDArray[np.uint64]:
     """Position on the Z-order curve, which keeps points near each other in space near each other in order."""
     dimensions = point.shape[1]
+    # Together they must fit a word; coarser coordinates cost order, which is only for speed.
     bits = 63 // dimensions
     key = np.zeros(len(point), dtype=np.uint64)
     scaled = (point * (2**bits - 1) // np.maximum(point.max(axis=0), 1)).astype(np.uint64)
@@ -76,6 +77,7 @@ def _undominated(point: Ranks, least: Ranks, most: Ranks) -> Bools:
     count, dimensions = point.shape
     leaves = least.shape[0] // 2
     kept = np.ones(count, dtype=np.bool_)
+    # Each level of the tree leaves one box on it at most, and no tree of int32 ranks has more than 32 levels.
     stack = np.empty(128, dtype=np.int64)
     for p in range(count):
         stack[0] = 1

@@ -51,6 +51,7 @@ class Lattice:
         if table.foreseen is not None:
             seen += [(foreseen, SKIPS_NONE) for foreseen in table.foreseen[:gates]]
         most = NODES if table.foreseen is None else NODES_WITH_SKIPS
+        # A whole root must not lose a level to its last digit.
         each = max(2, int(most ** (1 / max(len(seen), 1)) + 1e-9))
         levels = tuple(_levels(values, lowest, each) for values, lowest in seen)
         nodes = (
@@ -137,6 +138,7 @@ class Lattice:
         near, far = self.chords.T
         along = values[len(self.nodes) :].reshape(len(self.chords), PARTS - 1)
         ends = np.full(len(self.nodes), -np.inf)
+        # `maximum.at`: a node of the grid may be the end of several chords.
         np.maximum.at(ends, near, along[:, 0])
         np.maximum.at(ends, far, along[:, -1])
         before = np.concatenate([values[near, None], along[:, :-1]], axis=1)

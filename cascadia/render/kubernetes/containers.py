@@ -27,6 +27,7 @@ def pod_security(over: Values) -> dict[str, Any]:
         "runAsUser": USER_ID,
         "runAsGroup": USER_ID,
         "fsGroup": USER_ID,
+        # Else kubelets walk through all files of a volume of weights at each start of a pod.
         "fsGroupChangePolicy": "OnRootMismatch",
         "seccompProfile": {"type": "RuntimeDefault"},
     }

@@ -90,6 +90,7 @@ def _deployment(release: Release, matching: dict[str, str], digest: str) -> dict
             NAME, NAME, annotations={"cascadia/plan": release.values["plan"]["digest"]}
         ),
         "spec": {
+            # A number here would undo the autoscaler's at each upgrade.
             **({} if scaled else {"replicas": values["replicas"]}),
             "selector": {"matchLabels": matching},
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}},
@@ -107,6 +108,7 @@ def _pod(release: Release, matching: dict[str, str]) -> dict[str, Any]:
     values = release.values["router"]
     return {
         "serviceAccountName": release.full_name,
+        # It asks the API server nothing, and clients' bytes come in here.
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         **given(imagePullSecrets=pull_secrets(release)),
@@ -156,6 +158,7 @@ def _container(release: Release) -> dict[str, Any]:
         "resources": values["resources"],
         "securityContext": container_security(values["securityContext"]),
         "startupProbe": {**health, "periodSeconds": 1, "failureThreshold": 120},
+        # Once is enough: a router that drains says no on purpose.
         "readinessProbe": {**ready, "periodSeconds": 5, "failureThreshold": 1},
         "livenessProbe": {**health, "periodSeconds": 10, "failureThreshold": 3},
         "volumeMounts": [

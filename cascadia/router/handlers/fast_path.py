@@ -87,6 +87,7 @@ class Plain:
 
     def _go_on(self, begun: Begun) -> None:
         first: Begun | None = begun
+        # Its engine had closed it before: a fresh connection to it is no further try.
         if begun.stale:
             self.stage.drop(begun)
             first = None

@@ -73,6 +73,7 @@ class Queue:
 
     def add(self, member: Member) -> None:
         self._number += 1
+        # The number: of one deadline who came first is first, and members cannot be compared.
         heappush(self._heaps[self._next], (member.due_s, self._number, member))
         self._next = (self._next + 1) % len(self._heaps)
         member.queue = self

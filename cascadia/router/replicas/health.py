@@ -30,5 +30,6 @@ async def watch(stage: Stage, replica: Replica, health: Health) -> None:
                 replica.state = "down"
                 # A hung engine keeps its connections: what waits there for a first byte goes elsewhere.
                 replica.pool.fail_unanswered(UpstreamError("unhealthy"))
+                # Who waited for it may have no hope left, and is told at once.
                 stage.wait_queue.wake()
         await asyncio.sleep(health.interval_s if not failures else health.again_s)

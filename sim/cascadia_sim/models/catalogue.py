@@ -74,6 +74,8 @@ def _find(model_id: str) -> tuple[str, dict[str, Any]] | None:
     catalogue = _catalogue()
     folded = model_id.lower()
     owner, slash, name = folded.rpartition("/")
+    # Another owner's model of the same name may be another model: by name alone only where nobody else is
+    # meant.
     if not slash or owner in catalogue.mirrors:
         return catalogue.configs.get(name)
     return catalogue.configs.get(folded)

@@ -81,6 +81,7 @@ def _granite(fields: Fields, layers: int, hidden: int) -> Hybrid:
     heads = fields.count("mamba_n_heads", default=128)
     head_dim = fields.values.get("mamba_d_head")
     if not isinstance(head_dim, int):
+        # "auto", as transformers has it.
         head_dim = hidden * fields.count("mamba_expand", default=2) // heads
     recurrent = mamba2(
         kinds["mamba"],
@@ -106,6 +107,7 @@ def _jamba(fields: Fields, layers: int, hidden: int) -> Hybrid:
         hidden * fields.count("mamba_expand", default=2),
         fields.count("mamba_d_state", default=16),
         fields.count("mamba_d_conv", default=4),
+        # "auto", as transformers has it.
         rank if isinstance(rank, int) else -(-hidden // 16),
     )
     return Hybrid(layers, recurrent if mamba else None)

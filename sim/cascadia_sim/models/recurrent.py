@@ -53,6 +53,7 @@ def mamba1(layers: int, hidden: int, inner: int, state: int, conv: int, dt_rank:
         Matrix(dt_rank, inner, "outputs"),
         Matrix(inner, hidden, "inputs"),
     )
+    # Kept: the state, and the convolution's last inputs. Beside matrices: A, the convolution and D.
     return Recurrent("mamba", layers, matrices, inner * (state + conv - 1), inner * (state + conv + 1))
 
 
@@ -65,7 +66,9 @@ def mamba2(
         Matrix(hidden, inner + mixed + heads, "outputs"),
         Matrix(inner, hidden, "inputs"),
     )
+    # Values pass the convolution together with what selects the state (B and C), which is kept with them.
     kept = inner * state + mixed * (conv - 1)
+    # 3: A, D and the bias of dt, each one number a head; `inner`: the norm's.
     return Recurrent("mamba2", layers, matrices, kept, mixed * conv + 3 * heads + inner)
 
 
@@ -75,11 +78,13 @@ def delta_net(
     """A gated delta net: a matrix of `key_dim` by `value_dim` for each value head."""
     keys, values = key_heads * key_dim, value_heads * value_dim
     matrices = (
+        # Queries and keys, values and their gate, and for each value head a decay and a strength.
         Matrix(hidden, 2 * keys + 2 * values + 2 * value_heads, "outputs"),
         Matrix(values, hidden, "inputs"),
     )
     mixed = 2 * keys + values
     kept = value_heads * key_dim * value_dim + mixed * (conv - 1)
+    # 2: A and the bias of dt; all heads share one norm.
     return Recurrent("delta net", layers, matrices, kept, mixed * conv + 2 * value_heads + value_dim)
 
 

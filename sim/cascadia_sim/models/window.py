@@ -36,6 +36,7 @@ def _windowed_layers(fields: Fields, layers: int) -> int:
         period = fields.count("sliding_window_pattern", "_sliding_window_pattern")
         return layers - layers // period
     if fields.text("model_type") in ("llama4", "llama4_text"):
+        # Llama 4 attends within chunks, but for every fourth layer; no field says so.
         return layers - layers // 4
     return layers
 

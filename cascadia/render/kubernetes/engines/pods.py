@@ -41,6 +41,7 @@ def engine_pod(release: Release, unit: Unit, group: Group, serves: bool) -> dict
             "securityContext": pod_security(engines["podSecurityContext"]),
             "affinity": engine_affinity(release, group, engines),
             "tolerations": [
+                # The taint by which clouds keep other pods off nodes with GPUs.
                 {"key": group["gpuResource"], "operator": "Exists", "effect": "NoSchedule"},
                 *engines["tolerations"],
             ],
@@ -63,6 +64,8 @@ def _container(release: Release, unit: Unit, group: Group, engines: Engines, ser
         "resources": _resources(engines, group),
         "securityContext": container_security(engines["securityContext"]),
         **(_probes(engines["startupSeconds"]) if serves else {}),
+        # Out of the Service first, SIGTERM later: routers find an address for as long as DNS and their
+        # connections last.
         "lifecycle": {"preStop": {"exec": {"command": ["sleep", str(engines["preStopSeconds"])]}}},
         "volumeMounts": mounts(unit, engines),
     }
