@@ -95,7 +95,7 @@ class ShadowFiles:
                 there = parquet.read_schema(path).names
                 rows = parquet.read_table(path, columns=[n for n in there if n in wanted]).to_pylist()
             except (OSError, pa.ArrowException):
-                # Routers delete old files meanwhile, and one being written is looked at again.
+                # Routers delete old files to make room, also between the listing and here.
                 continue
             self._known.add(path.name)
             for row in (row for row in rows if isfinite(row["at_s"] or nan)):

@@ -111,6 +111,7 @@ class KubernetesState:
             move = {"to": to, "from": back, **needs}
         plans = {key: base64.b64encode(zlib.compress(self._path(key).read_bytes())).decode() for key in keys}
         said = {"in_force": self._in_force, "given": self.given, "move": move}
+        # The history gives way: without plans a controller cannot go on.
         room = MOST_BYTES - sum(map(len, plans.values()))
         lines = _latest([line_of(entry) for entry in self._entries], room)
         told = {HISTORY: "".join(lines), MOVE: json.dumps(said)}

@@ -91,7 +91,7 @@ class RouterProcess:
             ROUTER,
             (sys.executable, "-P", "-c", SERVE, "serve", str(path), "--port", str(port)),
             port,
-            # The router's own limit must pass first: it answers those that are left, SIGKILL does not.
+            # The router's own limit must pass first: it writes its logs and books then, which SIGKILL would lose.
             drain_s=float(document.get("limits", {}).get("drain_s", 120.0)) + 5.0,
         )
         log = self._folder / "logs" / "router.log"

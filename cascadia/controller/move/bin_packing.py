@@ -97,6 +97,7 @@ class _Room:
         found = [
             aside
             for machine in self._of(kind.pool)
+            # Few large ones or many small ones: neither order takes the fewest GPUs on all machines.
             for order in (1, -1)
             if (aside := self._aside(machine, gpus_of_pod(kind), order)) is not None
         ]
@@ -134,6 +135,7 @@ class _Room:
             self.ready.add(new)
             self._leave(name)
             self._instead[name] = new
+            # Who moves aside may have stood in for another before: steps that name either mean the newest.
             for other, taken in self._instead.items():
                 self._instead[other] = new if taken == name else taken
             yield from (Start(new, kind, to, empties=aside.machine), AwaitReady(new), Drain(name), Stop(name))

@@ -136,6 +136,7 @@ class _Light(Struct):
 
 
 def _lists_something(found: Raw | bytes) -> bool:
+    # A view of its beginning: the list itself may be megabytes.
     begin = bytes(memoryview(found)[:64])
     return begin[:1] == b"[" and begin[1:].lstrip()[:1] != b"]"
 

@@ -135,6 +135,7 @@ class Fields(Struct):
 _fields = msgspec.json.Decoder(Fields)
 _messages = msgspec.json.Decoder(list[Raw])
 _encoder = msgspec.json.Encoder()
+# Possessive (`++`): a string without end must not be tried again from each of its places.
 _BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 """Of JSON, with its strings, in which a bracket is none."""
 

@@ -22,6 +22,7 @@ _NULL = Raw(b"null")
 def with_note(document: bytes, note: dict[str, Any]) -> bytes:
     """`document`, a JSON object, with `note` as its last member `cascadia`."""
     body = document.rstrip()
+    # Behind the last member without reading any: the answer's own bytes stay as they are.
     return body[:-1] + b',"cascadia":' + orjson.dumps(note) + b"}"
 
 

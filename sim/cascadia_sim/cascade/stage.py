@@ -146,6 +146,7 @@ def _run_apart(fleet: Fleet, requests: Requests, replica: Ints) -> None:
             run(which)
         return
     with ThreadPoolExecutor(threads) as pool:
+        # `list`: what a thread raises is raised only where its result is taken.
         list(pool.map(run, range(replicas)))
 
 

@@ -35,8 +35,8 @@ def requests_of(arrival_ps: Ints, input_tokens: Ints, output_tokens: Ints, cache
 def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     """A lane for each of `timings`, in their order."""
     lanes = len(timings)
-    # Most lanes of a fleet are alike: tables are laid out once for each timing, by identity, since comparing
-    # them would read megabytes.
+    # Most lanes of a fleet are alike: tables are laid out once for each timing. By identity, since to compare
+    # tables is to read all of them.
     different = list({id(t): t for t in timings}.values())
     seqs, stages = max(t.max_num_seqs for t in different), max(t.lanes for t in different)
     token_at = list(accumulate((t.token_ps.size for t in different), initial=0))

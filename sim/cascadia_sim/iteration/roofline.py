@@ -133,7 +133,7 @@ def lm_head_seconds(
 ) -> Floats:
     """The LM head, for those rows that yield a token; nothing for none."""
     a = architecture
-    # Checkpoints leave the head in its own format whatever the layers are in: GGUF has Q6_K there, others
+    # Checkpoints leave the head in a format of its own, whatever the layers are in: GGUF mostly Q6_K, others
     # BF16.
     head_form = replace(_BF16, bytes_per_weight=form.bytes_per_entry)
     head = gemm_seconds(sequences, (Gemm(a.hidden, -(-a.vocab // tp)),), gpu, head_form)
@@ -142,7 +142,6 @@ def lm_head_seconds(
 
 def sampler_seconds(sequences: Floats, architecture: Architecture, gpu: Gpu) -> Floats:
     """Logits as FP32: gathered, scaled, turned into probabilities, drawn from; nothing for none."""
-    # Four passes over four bytes each: gathered, scaled, turned into probabilities, drawn from.
     vocab_bytes = 4 * 4 * architecture.vocab
     traffic = sequences * (vocab_bytes / (gpu.hbm_bytes_per_s * gpu.efficiency.gemm_hbm))
     return np.where(sequences > 0, traffic + 4 * gpu.efficiency.kernel_s, 0.0)
