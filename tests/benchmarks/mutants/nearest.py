@@ -29,8 +29,8 @@ def module(path: Path) -> str:
 
 
 def nearest(root: Path, path: Path) -> list[Path]:
-    """Test files, nearest first: those that import the module, the others of its room (where there are none of either,
-    those that import what imports it), and the package's golden figures."""
+    """Test files, nearest first: those that import the module, the others of its room, where none imports the module
+    the package's that import what imports it, and the package's golden figures."""
     package = root / package_tests(path)
     everywhere = {test: test.read_text() for test in sorted((root / UNIT).rglob("test_*.py"))}
     direct = _importing(everywhere, module(path))
@@ -38,10 +38,11 @@ def nearest(root: Path, path: Path) -> list[Path]:
     room = root / room_tests(path)
     others = [test for test in everywhere if test.parent == room and test not in direct]
     found = [*direct, *others]
-    if not found:
+    if not direct:
         sources = [source for top in ("cascadia", *LEAVES) for source in sorted((root / top).rglob("*.py"))]
         users = _importing({source: source.read_text() for source in sources}, module(path))
-        found = [test for user in users for test in _importing(everywhere, module(user.relative_to(root)))]
+        theirs = [test for user in users for test in _importing(everywhere, module(user.relative_to(root)))]
+        found += [test for test in theirs if not found or test.is_relative_to(package)]
     found += [test for test in everywhere if test.name == GOLDEN and test.is_relative_to(package)]
     return [test.relative_to(root) for test in dict.fromkeys(found)]
 
