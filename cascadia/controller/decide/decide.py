@@ -175,10 +175,11 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
             f"{_percent(gain)} is less than the {_percent(least)} asked after {len(recent)} moves in a day"
         )
     # What was decided for one traffic says nothing of another: the cool-down is for second thoughts.
-    changed = any(at_s > recent[-1] for at_s in situation.changed_at_s) if recent else False
-    if recent and not (rescue or changed) and now - recent[-1] < policy.cooldown_s:
-        why = f"{told}, but the last move was {(now - recent[-1]) / 60:.0f} min ago"
-        return Decision("keep", why, gain, benefit_s, cost_s, again_s=recent[-1] + policy.cooldown_s)
+    begun_s = recent[-1] if recent else -inf
+    changed = any(at_s > begun_s for at_s in situation.changed_at_s)
+    if not (rescue or changed) and now - begun_s < policy.cooldown_s:
+        why = f"{told}, but the last move was {(now - begun_s) / 60:.0f} min ago"
+        return Decision("keep", why, gain, benefit_s, cost_s, again_s=begun_s + policy.cooldown_s)
     if situation.gives_up and not rescue and now < situation.evaluations_until_s:
         why = f"{told}, but it gives up {situation.gives_up}, and scores of this traffic are not there yet"
         return Decision("keep", why, gain, benefit_s, cost_s, again_s=situation.evaluations_until_s)
@@ -226,7 +227,7 @@ def _gain(today: Forecast, candidate: Forecast) -> float:
         return max(0.0, less)
     if today.loss <= 0.0 or candidate.loss >= today.loss:
         return 0.0
-    return 1.0 if today.loss == inf else 1.0 - candidate.loss / today.loss
+    return 1.0 - candidate.loss / today.loss
 
 
 def _lacking(wanted: Mapping[str, int], there: Mapping[str, int]) -> str | None:

@@ -48,5 +48,5 @@ def missed_quality(mean: float, least: float | None) -> float:
 
 def _unserved(predicted: Predicted) -> float:
     every = (*predicted.stages, *([predicted.judge] if predicted.judge is not None else []))
-    busiest = max((stage.load or 0.0 for stage in every), default=0.0)
-    return max(GROWS, 1.0 - 1.0 / max(busiest, 1.0))
+    busiest = max([1.0, *(stage.load for stage in every if stage.load)])
+    return max(GROWS, 1.0 - 1.0 / busiest)

@@ -106,12 +106,13 @@ def find_order(task: Task, keep: float, *, room_first: bool = False) -> list[Mov
     path: list[tuple[Move, Iterator[tuple[Move, _At]]]] = []
     options = search.options(at)
     while True:
-        move, then = next(options, (None, None))
-        if move is None or then is None:
+        option = next(options, None)
+        if option is None:
             if not path or len(dead) > MOST_STATES:
                 return None
             _, options = path.pop()
             continue
+        move, then = option
         if then in dead:
             continue
         # Marked when it is entered: what can be reached from a state does not hang on the way there.

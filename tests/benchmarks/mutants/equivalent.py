@@ -104,4 +104,10 @@ EQUIVALENT = (
         'return dict(zip(("usd_per_million_input_tokens", "usd_per_million_output_tokens"), price, strict=False))',
         "both have two entries, always",
     ),
+    Equivalent(
+        "cascadia/controller/detect/e_detector.py",
+        "self._bet(i + len(BETS), eps, 1.0 - high)",
+        "self._bet(i - len(BETS), eps, 1.0 - high)",
+        "counted from the end, they are the same entries of twice as many",
+    ),
 )

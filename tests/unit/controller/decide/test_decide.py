@@ -37,6 +37,21 @@ def test_half_the_latency_for_an_hour_pays_for_five_minutes_of_loading() -> None
     assert str(decision) == "move: p95 5 s instead of 10 s, 50 % better; 2 start and 2 stop in 5 min"
 
 
+def test_what_is_not_kept_on_the_way_costs_the_whole_system_and_loading_its_share() -> None:
+    """A quarter is missing for 300 s; and 8 GPUs lose 1200 GPU-seconds."""
+    cost = MoveCost(duration_s=300.0, gpu_s=1200.0, keeps=0.75, starts=1, stops=1)
+    assert decide(situation(move_cost=cost)).cost_s == 75.0 + 150.0
+    assert decide(situation(move_cost=MoveCost())).cost_s == 0.0
+    assert MoveCost().nothing
+    assert not any(MoveCost(starts=starts, stops=1 - starts).nothing for starts in (0, 1))
+
+
+def test_a_finite_latency_is_all_gain_where_today_s_has_no_end() -> None:
+    assert decide(situation(today=forecast(math.inf), candidate=forecast(5.0))).gain == 1.0
+    assert decide(situation(today=forecast(math.inf), candidate=forecast(math.inf))).gain == 0.0
+    assert decide(situation(today=forecast(0.0), candidate=forecast(0.0))).gain == 0.0
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

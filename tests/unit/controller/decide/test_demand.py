@@ -5,7 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.controller.decide.traffic_to_plan import SPAN_S, rate_to_plan_rps, trace_to_plan, with_prefixes
+from cascadia.controller.decide.traffic_to_plan import (
+    MOST_REQUESTS,
+    SPAN_S,
+    rate_to_plan_rps,
+    trace_to_plan,
+    with_prefixes,
+)
 from cascadia.controller.detect.windows import Samples
 from cascadia_traces.trace import Trace
 from tests.unit.controller.traffic import traffic
@@ -70,3 +76,19 @@ def test_a_trace_to_plan_begins_at_once_and_keeps_the_gaps() -> None:
     trace = trace_to_plan(samples, 3, 0.5)
     assert trace.arrival_s[:3].tolist() == pytest.approx([0.0, 1.5, 6.0])
     assert trace.arrival_s[3] == pytest.approx(9.0)
+
+
+def test_the_span_is_from_the_first_request_to_the_last() -> None:
+    """Eleven requests in ten seconds after ten of silence are eleven in twenty; by chance 1.645 roots more."""
+    came_s = np.array([0.0, *np.linspace(10.0, 20.0, 10)])
+    ones = np.ones(11, np.int64)
+    expected = (11 + 1.645 * np.sqrt(11)) / 20
+    assert rate_to_plan_rps(Samples(came_s, ones, ones)) == pytest.approx(expected)
+    once = Samples(came_s[:1], ones[:1], ones[:1])
+    assert trace_to_plan(once, 5, 1.0).arrival_s.tolist() == [0.0]
+
+
+def test_traffic_of_more_requests_than_are_simulated_is_played_once() -> None:
+    n = MOST_REQUESTS + 1
+    ones = np.ones(n, np.int64)
+    assert len(trace_to_plan(Samples(np.arange(n) / 1000.0, ones, ones), n, 1000.0)) == n

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.controller.decide.prices import GPU_HOUR, INPUT, SpecPrices, at_prices, moved, prices_of
+from cascadia.controller.decide.prices import GPU_HOUR, INPUT, OUTPUT, SpecPrices, at_prices, moved, prices_of
 from cascadia.domain.external import External
 from cascadia.domain.plan import Plan
 from cascadia.testing.plans import three_stages
@@ -61,3 +61,28 @@ def test_a_spec_that_makes_no_sense_tells_nothing(tmp_path: Path, text: str) -> 
     assert SpecPrices(path).fresh() is None
     path.write_text(text)
     assert SpecPrices(path).fresh() is None
+
+
+def test_tokens_of_stages_and_of_the_judge_have_prices_in_a_spec_too(tmp_path: Path) -> None:
+    spec = valid_spec()
+    priced = {"usd_per_million_input_tokens": 3.0, "usd_per_million_output_tokens": 15.0}
+    times = {"ttft_s": 0.3, "tpot_s": 0.02}
+    name = spec["stages"][-1]["name"]
+    spec["stages"][-1] = {
+        "name": name,
+        "model": "frontier",
+        "placement": "external",
+        "latency": times,
+        **priced,
+    }
+    write_inputs(tmp_path)
+    found = SpecPrices(write_spec(tmp_path, spec)).fresh()
+    assert found is not None
+    assert (found[name, INPUT], found[name, OUTPUT]) == (3.0, 15.0)
+
+
+def test_a_price_moves_by_more_than_a_twentieth_of_the_larger_either_way() -> None:
+    key = ("small", INPUT)
+    told = [bool(moved({key: 1.0}, {key: now})) for now in (1.05, 1.06, 0.951, 0.94)]
+    assert told == [False, True, False, True]
+    assert moved({key: 1.0}, {}) == moved({}, {key: 1.0}) == ""

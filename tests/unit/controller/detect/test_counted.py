@@ -29,6 +29,8 @@ def test_windows_usually_hold_ten_and_tell_the_rate(rate_rps: float, length_s: f
     assert {round(w.end_s - w.start_s) for w in found} == {round(length_s)}
     assert [w.values[COUNTED] for w in found] == pytest.approx([rate_rps] * len(found))
     assert all(a.end_s == b.start_s for a, b in pairwise(found))
+    assert found[0].start_s == 0.0
+    assert 900.0 - found[-1].end_s < length_s + LOOK_S + 1.0
 
 
 def test_windows_are_no_shorter_than_asked_for_where_few_are_enough() -> None:
@@ -55,6 +57,9 @@ def test_a_stretch_that_was_not_told_is_left_out() -> None:
 def test_counts_that_begin_anew_are_no_change_of_the_rate() -> None:
     again = [(at, came - 8.0 * 600.0 if at >= 600.0 else came) for at, came in looks(8.0)]
     assert [w.values[COUNTED] for w in cut(again)] == pytest.approx([8.0] * len(cut(again)))
+    windows = CountedWindows(LOOK_S, 10)
+    found = [*windows.next(again[:100]), *windows.next(again)]
+    assert len(found) == len(cut(looks(8.0))) - 1
 
 
 def noticed(before_rps: float, after_rps: float, *, counted: bool) -> Alarm:

@@ -2,9 +2,12 @@
 
 from math import isnan
 
+import numpy as np
 import pytest
 
+from cascadia.controller.detect.detect import Alarm
 from cascadia.controller.detect.e_detector import BETS, LEAST_P, Evidence
+from cascadia.controller.detect.windows import INPUT, OUTPUT, RATE, Samples, windows
 
 
 def by_formula(values: list[float], tie: float, most: int) -> tuple[list[float], int]:
@@ -56,3 +59,29 @@ def test_where_there_was_nothing_before_there_is_no_median() -> None:
     before, since = evidence.medians(5)
     assert isnan(before)
     assert since == 3.0
+
+
+def test_an_answer_without_tokens_counts_as_one_of_one() -> None:
+    samples = Samples(np.array([1.0]), np.zeros(1, np.int64), np.zeros(1, np.int64))
+    (window,) = windows(samples, 0.0, 10.0, 10.0)
+    assert (window.values[INPUT], window.values[OUTPUT]) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("watched", "since", "small"),
+    [
+        (INPUT, 5.04, True),
+        (INPUT, 5.06, False),
+        (OUTPUT, 4.96, True),
+        (OUTPUT, 4.94, False),
+        ("small", 5.99, True),
+        ("small", 6.01, False),
+        ("small", 3.99, False),
+        ("zeta", 5.5, True),
+        (RATE, 5.0, False),
+    ],
+)
+def test_replicas_have_room_for_a_twentieth_of_a_length_and_a_point_of_score(
+    watched: str, since: float, small: bool
+) -> None:
+    assert Alarm(watched, 5.0, since, since_s=0.0, at_s=1.0).small is small

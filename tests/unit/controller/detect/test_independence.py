@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from scipy.stats import rankdata
 
-from cascadia.controller.detect.independence import FEWEST, Independence, independence
+from cascadia.controller.detect.independence import FEWEST, Independence, _ranks, independence
 
 
 def a_day(seed: int, together: float) -> tuple[np.ndarray, np.ndarray]:
@@ -51,3 +52,8 @@ def test_too_few_looks_tell_nothing() -> None:
     gear, score = a_day(1, 0.0)
     assert independence(gear[: FEWEST - 1], score[: FEWEST - 1]) is None
     assert independence(np.zeros(300, int), score) is None
+
+
+def test_scores_that_tie_share_the_mean_of_their_ranks() -> None:
+    score = np.array([30.0, 10.0, 30.0, 20.0, 30.0, 10.0, 5.0])
+    assert _ranks(score).tolist() == rankdata(score).tolist()

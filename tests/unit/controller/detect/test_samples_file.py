@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from cascadia.controller.detect.samples_file import SampleFiles
+from cascadia.controller.detect.samples_file import AHEAD_S, SampleFiles
 from cascadia.router.observers.samples_rows import ARRIVALS, REQUESTS, Row, batch_of, schema_of
 
 
@@ -68,6 +68,9 @@ def test_a_routers_clock_that_jumped_ahead_makes_nothing_else_old(tmp_path: Path
     now[0] = 1080.0
     write(tmp_path, "b", REQUESTS, request(1050.0))
     assert files.read().arrival_s.tolist() == [990.0, 1050.0]
+    # A minute ahead is still believed.
+    write(tmp_path, "b", ARRIVALS, {"arrival_s": 1080.0 + AHEAD_S}, {"arrival_s": 1081.0 + AHEAD_S})
+    assert files.read().arrivals_s.tolist() == [991.0, 1080.0 + AHEAD_S]
     now[0] = 1e9
     assert files.read().arrival_s.tolist() == [1e9]
 

@@ -48,3 +48,14 @@ def test_a_level_of_another_metric_is_held_to_it_too(metric: Metric, told: str) 
     found = replace(found, output_tokens=np.full(n, 10), ttft_s=ttft_s, e2e_s=e2e_s)
     assert f"75 % of {n:,} requests {told}" in violation(found, objective)
     assert violation(found, OBJECTIVE) == ""
+
+
+@pytest.mark.parametrize(("tokens", "told"), [(1, False), (2, True)])
+def test_after_the_first_token_an_answer_of_one_keeps_nobody_waiting(tokens: int, told: bool) -> None:
+    objective = replace(OBJECTIVE, latency_max_s=None, levels=(Level("tpot", 0.95, 0.1),))
+    found = samples(0.0)
+    n = len(found)
+    found = replace(
+        found, output_tokens=np.full(n, tokens), ttft_s=np.full(n, 0.5), e2e_s=np.full(n, 3.0), came_s=None
+    )
+    assert bool(violation(found, objective)) is told

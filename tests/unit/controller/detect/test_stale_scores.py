@@ -60,3 +60,28 @@ def test_the_gate_that_scores_most_is_asked() -> None:
         return replace(found, scores={**found.scores, "medium": np.where(low, later, np.nan)})
 
     assert alike(gated(1, 80.0), gated(2, 40.0))
+
+
+@pytest.mark.parametrize(
+    ("apart", "spread", "told"),
+    [
+        (0.0, 0.0, True),
+        (1.0, 0.0, True),
+        (1.25, 0.0, False),
+        (-1.25, 0.0, False),
+        (0.5, 2.0, True),
+        (0.5, 4.0, False),
+    ],
+)
+def test_scores_are_alike_where_they_are_surely_within_a_point(
+    apart: float, spread: float, told: bool
+) -> None:
+    """Of 200 scores each, half `spread` above and half below: the difference's standard error is a tenth of that."""
+
+    def gated(mean: float) -> Samples:
+        scores = mean + spread * np.where(np.arange(200) % 2, 1.0, -1.0)
+        ones = np.ones(200, np.int64)
+        return Samples(np.arange(200.0), ones, ones, scores={"small": scores})
+
+    assert alike(gated(60.0), gated(60.0 + apart)) is told
+    assert not alike(gated(60.0), gated(60.0).between(0.0, 99.0))

@@ -1,11 +1,13 @@
 """The traffic as the controller follows it: how long the windows are that arrivals are counted in."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cascadia.controller.detect.detect import Alarm, Detection
 from cascadia.controller.detect.traffic_watch import TrafficWatch
-from cascadia.controller.detect.windows import RATE, Samples
+from cascadia.controller.detect.windows import INPUT, RATE, Samples
 
 CHANGED_S, END_S = 3000.0, 4500.0
 
@@ -64,3 +66,32 @@ def test_a_small_change_hides_no_large_one() -> None:
     alarm = watch.feed(Samples(arrival_s, tokens, np.ones(len(arrival_s), np.int64)))
     assert alarm is not None
     assert (alarm.watched, alarm.small) == (RATE, False)
+
+
+def test_that_requests_came_is_known_sooner_than_what_became_of_them() -> None:
+    """At 1000 s, answers are logged a minute late, and arrivals half a minute."""
+    watch = TrafficWatch(Detection(), lambda: 1000.0, lag_s=60.0, arrivals_lag_s=30.0, seed=0)
+    arrival_s = np.arange(0.0, 1000.0, 10.0)
+    ones = np.ones(len(arrival_s), np.int64)
+    answered = Samples(arrival_s, ones, ones)
+    known = watch.known(replace(answered, came_s=arrival_s), 900.0)
+    assert known.arrival_s.tolist() == [900.0, 910.0, 920.0, 930.0]
+    assert known.arrivals_s.tolist() == [900.0, 910.0, 920.0, 930.0, 940.0, 950.0, 960.0]
+    assert watch.known(answered, 900.0).arrivals_s.tolist() == [900.0, 910.0, 920.0, 930.0]
+
+
+def test_where_rates_are_somebody_elses_only_lengths_are_watched() -> None:
+    rng = np.random.default_rng(1)
+    arrival_s = np.sort(np.concatenate([rng.uniform(0, 3600, 3600), rng.uniform(3600, 4500, 5400)]))
+    ones = np.ones(len(arrival_s), np.int64)
+
+    def alarm_of(tokens: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> Alarm | None:
+        watch = TrafficWatch(
+            Detection(), lambda: 4500.0, lag_s=0.0, arrivals_lag_s=0.0, seed=0, of_rate=lambda: False
+        )
+        return watch.feed(Samples(arrival_s, tokens, ones))
+
+    assert alarm_of(ones) is None
+    longer = alarm_of(np.where(arrival_s < 3600, 100, 200) + rng.integers(0, 9, len(arrival_s)))
+    assert longer is not None
+    assert longer.watched == INPUT
