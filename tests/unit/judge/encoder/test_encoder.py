@@ -1,11 +1,13 @@
 """The encoder's numpy against the same arithmetic told slowly; what it reads of long texts, and what it refuses."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.encoder.encoder import Encoder, _passes
 from cascadia_judge.errors import BadVerdict
 from tests.unit.judge.tiny_encoder import HIDDEN, WORDS, slowly, write
 
@@ -55,6 +57,37 @@ def test_no_text_is_too_long_or_too_odd(encoder: Encoder) -> None:
     vectors = encoder.encode(["cat " * 100_000, "\ud800 cat", "\x00\u202e", "🐈" * 5000])
     assert vectors.shape == (4, HIDDEN)
     assert np.isfinite(vectors).all()
+
+
+class Hearing:
+    """A tokenizer that keeps how long the texts were that it was given."""
+
+    def __init__(self, real: Any) -> None:
+        self.real = real
+        self.heard: list[int] = []
+
+    def encode_batch(self, texts: list[str], **options: Any) -> Any:
+        self.heard += map(len, texts)
+        return self.real.encode_batch(texts, **options)
+
+
+def test_a_huge_text_costs_no_more_than_a_long_one(encoder: Encoder) -> None:
+    """Of six tokens, each is of 16 characters at most: 48 from either end, and a space between."""
+    hearing = Hearing(encoder.tokenizer)
+    heard = replace(encoder, tokenizer=hearing)  # type: ignore[arg-type]
+    texts = ["two " * 24, "two " * 24 + ".", "what is the " + "no " * 9000 + "cat and paris"]
+    ends = heard.encode(texts, tokens_max=6)[2]
+    assert hearing.heard == [96, 97, 97]
+    assert ends == pytest.approx(
+        encoder.encode(["what is the no no no cat and paris"], tokens_max=6)[0], abs=2e-6
+    )
+
+
+def test_texts_are_encoded_512_tokens_at_a_time_padding_included() -> None:
+    windows = [(at, [7] * length) for at, length in enumerate((2, 2, 30, 62, 62, 62, 62, 62, 62, 62, 62, 62))]
+    passes = list(_passes(windows))
+    assert [entry for group in passes for entry in group] == windows
+    assert [len(group) for group in passes] == [8, 4]
 
 
 def test_no_texts_are_no_vectors(encoder: Encoder) -> None:

@@ -35,3 +35,9 @@ def test_the_price_is_that_of_all_tokens() -> None:
 def test_tokens_below_nought_are_refused() -> None:
     with pytest.raises(BadVerdict, match="tokens below 0"):
         JudgeLoad("llm", prompt_tokens=-1, output_tokens=1)
+    with pytest.raises(BadVerdict, match="tokens below 0"):
+        JudgeLoad("llm", prompt_tokens=1, output_tokens=-1)
+    assert JudgeLoad("llm", prompt_tokens=0, output_tokens=0).read_tokens(QUESTION, ANSWER).tolist() == [
+        30,
+        1000,
+    ]

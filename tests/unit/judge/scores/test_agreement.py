@@ -41,3 +41,18 @@ def test_a_perfect_judge_has_auc_1() -> None:
 def test_what_does_not_pair_up_is_refused() -> None:
     with pytest.raises(BadVerdict, match="do not pair up"):
         agreement(np.array([1.0]), np.array([True, False]))
+
+
+def test_the_standard_error_is_hanleys_and_mcneils_to_the_digit() -> None:
+    """Five of six pairs are ordered rightly; equation 1 and 2 by hand."""
+    found = agreement(np.array([5.0, 4.0, 2.0, 3.0, 1.0]), np.array([True, True, True, False, False]))
+    a = 5 / 6
+    q1, q2 = a / (2 - a), 2 * a * a / (1 + a)
+    variance = (a * (1 - a) + 2 * (q1 - a * a) + 1 * (q2 - a * a)) / 6
+    assert found is not None
+    assert found == pytest.approx((a, variance**0.5, 3, 2))
+
+
+def test_tables_do_not_pair_up_though_their_shapes_agree() -> None:
+    with pytest.raises(BadVerdict, match="do not pair up"):
+        agreement(np.ones((2, 2)), np.ones((2, 2), bool))

@@ -67,6 +67,15 @@ def test_what_cannot_be_calibrated_is_refused(score: list[float], quality: list[
         calibrate(np.array(score), np.array(quality))
 
 
+def test_scores_and_qualities_go_from_0_to_100_and_stand_in_one_row() -> None:
+    ends = np.array([0.0, 100.0])
+    assert calibrate(ends, ends).quality.tolist() == [0.0, 100.0]
+    with pytest.raises(BadVerdict, match="do not pair up"):
+        calibrate(np.ones((2, 2)), np.ones((2, 2)))
+    with pytest.raises(BadVerdict, match=r"score is -0\.5"):
+        calibrate(np.array([-0.5]), np.array([1.0]))
+
+
 def test_no_bins_are_refused() -> None:
     with pytest.raises(BadVerdict, match="write 1 or more"):
         reliability(np.array([1.0]), np.array([1.0]), bins=0)

@@ -45,3 +45,15 @@ def test_no_tokens_are_no_certainty() -> None:
 def test_what_is_no_certainty_is_refused_where_it_stands(document: object) -> None:
     with pytest.raises(BadVerdict, match="row 3"):
         Certainty.read(document, "row 3")
+
+
+def test_what_is_sure_and_what_is_a_toss_are_certainties_at_the_ends() -> None:
+    sure = Certainty(0.0, 0.0, 0.0, 1.0, 1)
+    assert Certainty.read(sure.document(), "here") == sure
+    assert Certainty(-1.0, -1.0, -1.0, 0.0, 1).mean_margin == 0.0
+
+
+@pytest.mark.parametrize("margins", [[0.5], [0.5, 0.5, 0.5]])
+def test_each_token_has_its_margin(margins: list[float]) -> None:
+    with pytest.raises(BadVerdict, match="no tokens"):
+        Certainty.of([-1.0, -2.0], margins)
