@@ -118,7 +118,7 @@ class SharedLimits:
                 verdicts = _verdicts(answers[len(back) :], len(asked))
             except StoreFailed as error:
                 self._fail(error, asked, back)
-                continue
+                return
             except BaseException:
                 for one in asked:
                     one.answer.cancel()

@@ -110,4 +110,10 @@ EQUIVALENT = (
         "self._bet(i - len(BETS), eps, 1.0 - high)",
         "counted from the end, they are the same entries of twice as many",
     ),
+    Equivalent(
+        "cascadia/router/access/access.py",
+        "if known is None or known.keyring is not self.keyring:",
+        "if known is None or known.keyring != self.keyring:",
+        "of equal keyrings each key has the same account",
+    ),
 )

@@ -271,3 +271,42 @@ def test_the_simulator_asks_the_routers_own_code_and_tells_it_what_ended() -> No
     assert all(
         replica.load == load_of(replica.running, replica.outstanding_tokens) for replica in rule.replicas
     )
+
+
+def by_trying_all(rule: EarliestFinish, replicas: list[Known], asked: Asked) -> list[float]:
+    """C_j L_j of each replica that keeps the deadline (infinite of others); L_j where none does, or none is asked."""
+    mean, high = rule.length.expected(asked.tokens, asked.most_output)
+    largest = rule.length.largest
+    alone_s = {
+        name: m.seconds(Seen(largest.tokens, 0.0), largest.output_tokens) for name, m in rule.models.items()
+    }
+    took_s = [rule.model(r.kind).seconds(Seen(asked.tokens, r.load), mean) for r in replicas]
+    late = [
+        SPARE * rule.model(r.kind).seconds(Seen(asked.tokens, r.load), high) > asked.left_s for r in replicas
+    ]
+    if asked.left_s == inf or all(late):
+        return took_s
+    worth = [(min(alone_s.values()) / alone_s[r.kind]) ** 0.5 for r in replicas]
+    return [inf if out else w * s for w, s, out in zip(worth, took_s, late, strict=True)]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_choice_is_that_of_trying_all(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    lines = {"fast": FAST, "middle": Coefficients(0.08, 2e-5, 0.018, 2e-4), "slow": SLOW}
+    rule = EarliestFinish({kind: LatencyModel(line, seeded=True) for kind, line in lines.items()})
+    rule.length.tells = True
+    for _ in range(FEWEST):
+        for tokens, wrote in ((20, 15), (20, 45), (700, 200), (700, 420)):
+            rule.length.seen(tokens, wrote)
+    rule.length.tells = True
+    replicas = known(*rng.choice(list(lines), 7).tolist(), *lines)
+    for _ in range(60):
+        for replica in replicas:
+            replica.running, replica.outstanding_tokens = 0, 0
+            replica.count(int(rng.integers(0, 60)), int(rng.integers(0, 40_000)))
+        left_s = float(rng.choice([inf, rng.uniform(0.2, 12.0)]))
+        asked = Asked(int(rng.integers(5, 900)), int(rng.integers(10, 900)), None, left_s)
+        costs = by_trying_all(rule, replicas, asked)
+        assert costs[rule.choose(replicas, asked)] == pytest.approx(min(costs))
+    assert rule.relied

@@ -74,6 +74,27 @@ def test_a_key_ends_when_it_expires() -> None:
     assert raised.value.status == 401
 
 
+def test_a_password_that_is_no_base64_is_no_key() -> None:
+    key, header = made()
+    access = Access(Keyring([key]), KeyMetrics(Metrics()))
+    text = b64encode(b"anybody:" + header["authorization"].removeprefix("Bearer ").encode())
+    assert access.reader(b"Basic " + text, "inference").key == key
+    with pytest.raises(ApiError) as raised:
+        access.reader(b"Basic " + text[:9] + b"!" + text[9:], "inference")
+    assert raised.value.status == 401
+
+
+def test_who_revokes_a_key_that_is_none_is_told_which_there_are(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    key, _ = made("only")
+    add_key(path, key, NOW)
+    with pytest.raises(BadInput, match=r"'other' is no key .*; it has only"):
+        revoke_key(path, "other")
+    assert revoke_key(path, "only").id == key.id
+    with pytest.raises(BadInput, match="it has none"):
+        revoke_key(path, "only")
+
+
 def test_no_text_of_a_key_is_in_what_is_kept_of_it(tmp_path: Path) -> None:
     file = tmp_path / "keys.json"
     new = make_key()

@@ -5,12 +5,14 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascadia.router.access.access import Reservation
 from cascadia.router.access.keys import Key, KeyLimits, Keyring
 from cascadia.router.access.rate_limits import RateLimitHeaders, Usage, Verdict
 from cascadia.router.openai.stream_usage import StreamUsage
@@ -295,9 +297,34 @@ def test_what_was_overdrawn_is_told_as_nothing_left(limits: KeyLimits, told: dic
     [
         (KeyLimits(requests_per_minute=60), {"remaining-requests": 1, "reset-requests": 59000}),
         (KeyLimits(tokens_per_minute=6000), {"remaining-tokens": 1, "reset-tokens": 59990}),
+        (
+            KeyLimits(requests_per_minute=60, tokens_per_minute=6000),
+            {"remaining-requests": 1, "reset-requests": 59000, "remaining-tokens": 1, "reset-tokens": 59990},
+        ),
     ],
 )
 def test_the_last_one_left_is_told(limits: KeyLimits, told: dict[str, int]) -> None:
     lines = RateLimitHeaders(limits).lines(Verdict(None, 1.0, 1.0, 0.0)).splitlines()
     headers = {k.decode(): int(v.removesuffix(b"ms")) for k, v in (line.split(b": ") for line in lines)}
     assert {k.removeprefix("x-ratelimit-"): v for k, v in headers.items() if "limit-limit" not in k} == told
+
+
+class Tallied:
+    """An account that keeps what is charged to it."""
+
+    def __init__(self) -> None:
+        self.usage = Usage(running=1)
+        self.used = SimpleNamespace(value=0)
+
+
+@pytest.mark.parametrize(
+    ("spent", "left", "used"), [(None, True, 500), (None, False, 0), (40, True, 40), (40, False, 40)]
+)
+def test_the_estimate_stands_only_where_the_client_left_before_tokens_were_counted(
+    spent: int | None, left: bool, used: int
+) -> None:
+    account = Tallied()
+    reservation = Reservation(account, 500, 100, None)  # type: ignore[arg-type]
+    reservation.spent = spent
+    reservation.release(left=left)
+    assert (account.used.value, account.usage.running) == (used, 0)

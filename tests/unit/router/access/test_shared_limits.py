@@ -270,11 +270,13 @@ class Away:
 
     def __init__(self, times: int) -> None:
         self.times = times
+        self.calls: list[tuple[str, str, Sequence[str | int]]] = []
 
     async def run(self, calls: Sequence[tuple[str, str, Sequence[str | int]]]) -> list[Any]:
         self.times -= 1
         if self.times >= 0:
             raise StoreFailed("connection")
+        self.calls += calls
         return [[0, 1000, 5, 0] for _ in calls]
 
     async def close(self) -> None: ...
@@ -291,6 +293,48 @@ def test_once_its_time_away_has_passed_redis_is_asked_again() -> None:
         assert taken == Verdict(None, 1.0, 5.0, 0.0)
         assert shared.up
         assert failures == ["connection"]
+        await shared.close()
+
+    run(main)
+
+
+def test_redis_is_left_alone_for_as_long_as_was_said() -> None:
+    async def main() -> None:
+        key, _ = made(limits=KeyLimits(requests_per_minute=5))
+        failures: list[str] = []
+        store = Away(1)
+        shared = SharedLimits(store, failures.append, again_s=60.0)
+        assert [await shared.take(key, Usage(), 1) for _ in range(3)] == [None] * 3
+        assert store.calls == []
+        assert 0 < shared._down_until_s - asyncio.get_running_loop().time() <= 60.0
+        await shared.close()
+
+    run(main)
+
+
+def test_redis_is_told_again_of_requests_that_run_long_and_of_no_others() -> None:
+    async def main() -> None:
+        (long, _), (short, _) = (made(limits=KeyLimits(concurrent=5)) for _ in range(2))
+        store = Away(0)
+        shared = SharedLimits(store, lambda _: None)
+        runs, ran = Usage(), Usage()
+        await took(shared, long, runs, 7)
+        await took(shared, short, ran, 7)
+        ran.running -= 1
+        store.calls.clear()
+        for _ in range(2):
+            assert shared._teller is not None
+            shared._teller.cancel()
+            shared._tell_again()
+            await shared._worker  # type: ignore[misc]
+        tokens, _, running, _ = store.calls[0][2]
+        assert (tokens, running) == (0, 1)
+        assert [place for _, place, _ in store.calls] == [f"cascadia:limits:{{{long.id}}}"] * 2
+        runs.running -= 1
+        shared._teller.cancel()
+        shared._tell_again()
+        assert shared._teller is None
+        assert len(store.calls) == 2
         await shared.close()
 
     run(main)
