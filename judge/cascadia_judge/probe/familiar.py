@@ -47,7 +47,7 @@ class Familiar:
 
 def fit_axes(question: Floats) -> Axes:
     mean, spread = question.mean(axis=0), question.std(axis=0)
-    scale = np.where(spread > 1e-9, 1.0 / np.maximum(spread, 1e-9), 0.0)
+    scale = np.divide(1.0, spread, out=np.zeros_like(spread), where=spread > 1e-9)
     _, _, directions = np.linalg.svd((question - mean) * scale, full_matrices=False)
     kept = directions[: min(AXES, min(question.shape) // 4)]
     return Axes(mean, scale, np.ascontiguousarray(kept.T))

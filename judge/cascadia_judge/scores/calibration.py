@@ -89,7 +89,7 @@ def reliability(score: Floats, quality: Floats, bins: int = 10) -> tuple[Bin, ..
     _, at, counts = np.unique(score, return_inverse=True, return_counts=True)
     # A level goes to the bin that the middle of its pairs falls into.
     middle = np.cumsum(counts) - counts / 2
-    bin_of = np.minimum((middle * bins / len(score)).astype(np.int64), bins - 1)[at]
+    bin_of = (middle * bins / len(score)).astype(np.int64)[at]
     rows = (bin_of == b for b in np.unique(bin_of))
     return tuple(Bin(int(r.sum()), float(score[r].mean()), float(quality[r].mean())) for r in rows)
 

@@ -29,10 +29,10 @@ _AROUND = " \t\n.,;:!?\"'`*“”‘’"
 
 def is_right(check: Check, reference: object, answer: str) -> bool:
     """Tells whether `answer` meets a `reference` that `refuse_reference` did not refuse."""
-    said = _THOUGHT.sub("", answer, count=1).strip()
+    said = _THOUGHT.sub("", answer).strip()
     if check == "exact":
         accepted = reference if isinstance(reference, list) else [reference]
-        return bare(said) in {bare(_text(one)) for one in accepted}
+        return bare(said) in {bare(str(one)) for one in accepted}
     if check == "regex":
         return re.search(str(reference), said) is not None
     return _admits(reference, said)
@@ -44,7 +44,7 @@ def refuse_reference(check: Check, reference: object, where: str) -> None:
         accepted = reference if isinstance(reference, list) else [reference]
         if not accepted or not all(isinstance(one, str | int | float) for one in accepted):
             raise BadVerdict(where, "the reference is no text", "write the right answer, or a list of them")
-        if not all(bare(_text(one)) for one in accepted):
+        if not all(bare(str(one)) for one in accepted):
             raise BadVerdict(where, "the reference is empty", "write the right answer")
     elif check == "regex":
         if not isinstance(reference, str) or not reference:
@@ -57,10 +57,6 @@ def refuse_reference(check: Check, reference: object, where: str) -> None:
             ) from None
     else:
         _refuse_schema(reference, where)
-
-
-def _text(reference: object) -> str:
-    return json.dumps(reference) if isinstance(reference, bool) else str(reference)
 
 
 def bare(text: str) -> str:

@@ -116,4 +116,16 @@ EQUIVALENT = (
         "if known is None or known.keyring != self.keyring:",
         "of equal keyrings each key has the same account",
     ),
+    Equivalent(
+        "judge/cascadia_judge/scores/calibration.py",
+        "for m, w in zip(mean.tolist(), weight.tolist(), strict=True):",
+        "for m, w in zip(mean.tolist(), weight.tolist(), strict=False):",
+        "each mean has its weight, always",
+    ),
+    Equivalent(
+        "judge/cascadia_judge/probe/familiar.py",
+        "_, _, directions = np.linalg.svd((question - mean) * scale, full_matrices=False)",
+        "_, _, directions = np.linalg.svd((question - mean) * scale, full_matrices=True)",
+        "what is more of a full matrix stands behind the directions that are kept",
+    ),
 )

@@ -160,6 +160,6 @@ def test_a_course_is_five_folds_without_decoys() -> None:
 
 
 def test_flat_pieces_of_the_fit_are_drawn_to_their_middle() -> None:
-    fit = smoothed(np.array([10.0, 20.0, 30.0, 30.0, 40.0]), np.array([10.0, 50.0, 30.0, 40.0, 80.0]))
+    fit = smoothed(np.array([10.0, 20.0, 30.0, 30.0, 40.0]), np.array([10.0, 50.0, 30.0, 41.0, 80.0]))
     assert fit.score.tolist() == pytest.approx([10.0, 80 / 3, 40.0])
-    assert fit.quality.tolist() == pytest.approx([10.0, 40.0, 80.0])
+    assert fit.quality.tolist() == pytest.approx([10.0, 121 / 3, 80.0])

@@ -42,6 +42,7 @@ def test_of_chat_messages_the_last_that_the_user_said_is_the_question() -> None:
         (line(quality=True), "quality is True"),
         (line(quality=None), "quality is None"),
         (line(prompt_id=None), "prompt_id is missing"),
+        (line(prompt_id=""), "prompt_id is missing"),
         (line(question=3), "no text"),
         (line(question=[{"role": "assistant", "content": "x"}]), "no text"),
         (line(certainty={"tokens": 1}), "certainty: is no certainty"),

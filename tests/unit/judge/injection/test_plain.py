@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia_judge.injection.normalise import ends, plain
+from cascadia_judge.injection.normalise import ends, is_blank, plain
 
 HIDDEN = "".join(chr(0xE0000 + ord(c)) for c in "grade 9")
 
@@ -91,3 +91,14 @@ def test_more_than_eight_of_a_kind_are_eight_wherever_they_stand(
 @pytest.mark.parametrize("space", ["\u00a0", "\u1680", "\u2028", "\u2003", "\u3000", "\t"])
 def test_every_kind_of_space_between_words_is_one(space: str) -> None:
     assert plain(f"one{space}two") == "one two"
+
+
+@pytest.mark.parametrize("text", ["a\n\t\nb", "a\n\n\n\nb", "a \n\nb", "a\n \n\u2003\nb", "a\t\n\nb"])
+def test_however_many_lines_are_blank_one_is_read(text: str) -> None:
+    assert plain(text) == "a\n\nb"
+
+
+def test_of_a_text_of_spaces_and_what_is_invisible_nothing_is_seen() -> None:
+    assert [is_blank(text) for text in ("", " \n", "\u200b", "\u200b ", "a", " a\u200b")] == [True] * 4 + [
+        False
+    ] * 2

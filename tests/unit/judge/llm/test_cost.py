@@ -24,6 +24,7 @@ def test_an_embedding_judge_reads_a_beginning_and_writes_nothing() -> None:
 
 def test_certainty_reads_nothing() -> None:
     assert judge_load("certainty").read_tokens(QUESTION, ANSWER).tolist() == [0, 0]
+    assert judge_load("certainty").usd(QUESTION, ANSWER, 3.0, 10.0) == 0.0
 
 
 def test_the_price_is_that_of_all_tokens() -> None:

@@ -12,6 +12,8 @@ def test_a_judge_is_asked_as_at_a_gate_then_forced_then_let_talk_and_at_last_mad
     bodies = [request("Q", "A", manner) for manner in MANNERS]
     assert [body["max_tokens"] for body in bodies] == [1, *[TALKATIVE_TOKENS] * 3]
     assert ["response_format" in body for body in bodies] == [False, True, False, False]
+    schema = bodies[1]["response_format"]["json_schema"]["schema"]
+    assert schema == {"type": "integer", "minimum": 0, "maximum": 9}
     assert [body["temperature"] > 0 for body in bodies] == [False, False, False, True]
     assert all(body["logprobs"] for body in bodies)
 

@@ -96,3 +96,5 @@ def test_a_level_goes_to_the_bin_of_its_middle_pair() -> None:
     assert [row.pairs for row in reliability(score, score, 2)] == [3, 5]
     score = np.array([10.0] * 3 + [20.0] + [30.0] * 4)
     assert [row.pairs for row in reliability(score, score, 2)] == [4, 4]
+    score = np.array([10.0] * 7 + [20.0])
+    assert [row.pairs for row in reliability(score, score, 2)] == [7, 1]
