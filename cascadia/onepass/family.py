@@ -127,6 +127,7 @@ def _save(graph: Any, path: Path, precision: Precision) -> None:
             whole,
             path,
             weight_type=QuantType.QInt8,
+            # Gather too: the table of words is half of the weights.
             op_types_to_quantize=["MatMul", "Gather"],
             per_channel=True,
         )

@@ -65,6 +65,7 @@ def measured(
         p50_s=line(np.median(seconds, axis=1)),
         p95_s=line(np.quantile(seconds, 0.95, axis=1)),
         drawn_s=tuple(
+            # Middles of equal parts, whose mean is about that of all times; the ends are chance.
             zip(*map(line, np.quantile(seconds, (np.arange(DRAWS) + 0.5) / DRAWS, axis=1)), strict=True)
         ),
     )

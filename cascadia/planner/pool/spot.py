@@ -74,6 +74,7 @@ def _as_good(objective: Objective, found: list[Found]) -> list[Found]:
         lower = max(one.plan.predicted.quality.lower for one in found)
         return [one for one in found if one.plan.predicted.quality.lower >= lower - 1e-9]
     limit_s = min(one.fastest_s for one in found) * (1 + objective.within)
+    # The fastest found need not be what a plan has in the end (`within`, gears): one at least must be left.
     limit_s = max(limit_s, min(one.plan.predicted.objective_s for one in found))
     return [one for one in found if one.plan.predicted.objective_s <= limit_s]
 

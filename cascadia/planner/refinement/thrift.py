@@ -107,6 +107,7 @@ def _cheapest(
     known |= {c.deployment.key: c for c in tried}
     state = Refinement(under, Simulator.of(under.problem), loop.references)
     chosen = first_certified(state, cheapest()) or found
+    # All that cost less may have failed their certificates.
     if chosen.usd_per_hour > found.usd_per_hour:
         chosen = found
     known[chosen.deployment.key] = chosen
