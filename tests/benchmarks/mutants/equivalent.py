@@ -128,4 +128,16 @@ EQUIVALENT = (
         "_, _, directions = np.linalg.svd((question - mean) * scale, full_matrices=True)",
         "what is more of a full matrix stands behind the directions that are kept",
     ),
+    Equivalent(
+        "cascadia/domain/gear.py",
+        "if at >= self.gear:",
+        "if at > self.gear:",
+        "with the dead band the gear for its load is no heavier, so it stays and no calm begins",
+    ),
+    Equivalent(
+        "cascadia/controller/detect/e_detector.py",
+        "self._since = [0] * (2 * len(BETS))",
+        "self._since = [ 1] * (2 * len(BETS))",
+        "each bet's first window says since when it wins",
+    ),
 )

@@ -96,3 +96,15 @@ def test_what_was_served_says_which_batches_and_sizes_of_model_it_was() -> None:
     for entry in known_calibrations():
         whole = entry.served and "closed loops" in entry.source
         assert (entry.valid.batch is not None and entry.valid.parameters is not None) or not whole, entry.name
+
+
+def test_a_range_of_nothing_is_left_by_nobody_and_one_of_a_single_figure_is_told_as_that() -> None:
+    valid = Validity(tokens=(1, 4096), tp=(2, 2), context=(0, 2048))
+    inside = Use(tp=2, parameters=7, tokens=4096, batch=9999, context=2048)
+    assert beyond(inside, valid) == ()
+    assert beyond(replace(inside, tp=4), valid) == ("TP 4, measured: 2",)
+    assert beyond(replace(inside, tokens=4097), valid) == (
+        "iterations of 4,097 tokens, measured: 1 to 4,096",
+    )
+    assert beyond(replace(inside, context=2049), valid) == ("contexts of 2,049 tokens, measured: 0 to 2,048",)
+    assert beyond(replace(inside, context=9**9), replace(valid, context=(0, 0))) == ()

@@ -65,3 +65,22 @@ def test_units_may_lack_and_may_not_be_negative(name: str) -> None:
     assert getattr(replace(MINE, tflops=replace(MINE.tflops, **{name: 0.0})).tflops, name) == 0.0
     with pytest.raises(BadGpu, match=f"tflops.{name}.* write 0 where it has no such units"):
         replace(MINE, tflops=replace(MINE.tflops, **{name: -1.0}))
+
+
+def test_figures_of_a_data_sheet_are_read_in_its_units() -> None:
+    own = OwnGpu("mine", 96, 1800, Tflops(500, 1000, 900, 2000), 128, 25)
+    found = hardware_of(own)
+    assert (found.bf16_flops, found.fp8_flops) == (500e12, 1000e12)
+    assert (found.int8_flops, found.fp4_flops) == (900e12, 2000e12)
+    assert (found.memory_bytes, found.hbm_bytes_per_s) == (96 * 2**30, 1800e9)
+    assert (found.link_bytes_per_s, found.inter_node_bytes_per_s) == (128e9, 25e9)
+    assert found.usd_per_hour == 0.0
+
+
+def test_a_gpu_without_fp4_is_not_like_one_that_has_it_however_near_the_rest() -> None:
+    """Units that one lacks weigh as much as a figure seven times another."""
+    known = gpu("b200-sxm")
+    own = described(known)
+    assert nearest_gpu(own).name == known.name
+    bare = replace(own, tflops=replace(own.tflops, fp4=0.0))
+    assert nearest_gpu(bare).fp4_flops == 0.0
