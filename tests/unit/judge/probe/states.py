@@ -11,7 +11,17 @@ from cascadia_judge.probe.reading import Readings
 LAYERS, WIDTH = 5, 16
 
 
-def saved(values: NDArray[np.float16], *, slot: int = 0, slots: int = 2, kind: int = HALF) -> bytes:
+def saved(
+    values: NDArray[np.float16],
+    *,
+    slot: int = 0,
+    slots: int = 2,
+    kind: int = HALF,
+    transposed: int = 0,
+    turned: tuple[int, int] = (0, 0),
+    step: int = 1,
+    sequences: int = 1,
+) -> bytes:
     """File of a slot whose cache holds `values` (layers, tokens, width), as keys too."""
     layers, tokens, width = values.shape
     parts = [struct.pack("<III", MAGIC, VERSION, tokens), bytes(4 * tokens), struct.pack("<I", slots)]
@@ -19,8 +29,8 @@ def saved(values: NDArray[np.float16], *, slot: int = 0, slots: int = 2, kind: i
         parts.append(struct.pack("<I", tokens if other == slot else 0))
         if other != slot:
             continue
-        parts += [struct.pack("<iIi", position, 1, slot) for position in range(tokens)]
-        parts.append(struct.pack("<IIII", 0, layers, 0, 0))
+        parts += [struct.pack("<iIi", step * position, sequences, slot) for position in range(tokens)]
+        parts.append(struct.pack("<IIII", transposed, layers, *turned))
         for _ in ("keys", "values"):
             for layer in values.astype("<f2"):
                 parts += [struct.pack("<iQ", kind, 2 * width), layer.tobytes()]

@@ -40,6 +40,12 @@ def test_a_reading_is_the_questions_end_the_answers_mean_and_its_last_token() ->
         (saved(VALUES) + b"more", "another length"),
         (saved(VALUES, kind=8), "not float16"),
         (saved(VALUES[:, :0]), "holds no tokens"),
+        (saved(VALUES, transposed=1), "another order than by token"),
+        (saved(VALUES, turned=(1, 0)), "another order than by token"),
+        (saved(VALUES, turned=(0, 1)), "another order than by token"),
+        (saved(VALUES, step=0), "another order than by token"),
+        (saved(VALUES, step=-1), "another order than by token"),
+        (saved(VALUES, sequences=2), "another order than by token"),
     ],
 )
 def test_what_is_no_cache_in_float16_is_refused(content: bytes, said: str) -> None:

@@ -3,10 +3,12 @@
 import asyncio
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cascadia.router.cascade.cascade import _some_has_room
 from cascadia.router.openai.rewrite import Noting
 from cascadia.router.settings.model import JudgeSettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
@@ -484,3 +486,19 @@ def test_stages_that_are_not_deployed_are_skipped_and_stand_for_their_neighbours
                 assert (await up.chat("medium")).headers["x-cascadia-alias"] == "large"
 
     run(main)
+
+
+@pytest.mark.parametrize(
+    ("crowded", "room"),
+    [
+        ((True, True, False), True),
+        ((True, False, True), True),
+        ((False, True, True), False),
+        ((True,) * 3, False),
+    ],
+)
+def test_room_is_looked_for_on_larger_stages_alone(crowded: tuple[bool, ...], room: bool) -> None:
+    way: Any = [SimpleNamespace(name=name, crowded=each) for name, each in zip("abc", crowded, strict=True)]
+    assert _some_has_room(way, way[0]) is room
+    assert _some_has_room(way, way[1]) is not crowded[2]
+    assert not _some_has_room(way, way[2])

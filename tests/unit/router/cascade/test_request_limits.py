@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from cascadia.router.cascade.request_limits import MOST_PRIORITY, Urgency, _bounds, _score_min, urgency_of
+from cascadia.router.cascade.request_limits import Urgency, _bounds, _score_min, urgency_of
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields
 
@@ -28,7 +28,7 @@ def exchange(least: int | None = None, **headers: str) -> Any:
         ({"priority": 3}, {}, (160.0, 3)),
         ({"priority": -3}, {}, (160.0, -3)),
         ({}, {"priority": "7"}, (160.0, 7)),
-        ({"priority": MOST_PRIORITY}, {}, (160.0, MOST_PRIORITY)),
+        ({"priority": 2**53}, {}, (160.0, 2**53)),
     ],
 )
 def test_the_sooner_deadline_counts_and_the_headers_limit_before_the_bodys(
@@ -56,8 +56,8 @@ def test_nobody_is_more_urgent_than_the_key_allows(least: int, wanted: int | Non
         ({"deadline_ms": "inf"}, "deadline_ms"),
         ({"deadline_ms": "soon"}, "deadline-ms"),
         ({"priority": "1.5"}, "priority"),
-        ({"priority": str(2 * MOST_PRIORITY)}, "priority"),
-        ({"priority": str(-2 * MOST_PRIORITY)}, "priority"),
+        ({"priority": str(2**53 + 2)}, "priority"),
+        ({"priority": str(-(2**53) - 2)}, "priority"),
         ({"priority": "nan"}, "priority"),
     ],
 )
