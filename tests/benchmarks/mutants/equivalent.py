@@ -140,4 +140,16 @@ EQUIVALENT = (
         "self._since = [ 1] * (2 * len(BETS))",
         "each bet's first window says since when it wins",
     ),
+    Equivalent(
+        "cascadia/dispatch/latency_model.py",
+        "for row, a in zip(doubt, px, strict=True)",
+        "for row, a in zip(doubt, px, strict=False)",
+        "both have as many entries as there are coefficients",
+    ),
+    Equivalent(
+        "sim/cascadia_sim/engine/replica.py",
+        "if given.arrival_ps.size > 1 and (falls := np.diff(given.arrival_ps) < 0).any():",
+        "if given.arrival_ps.size >= 1 and (falls := np.diff(given.arrival_ps) < 0).any():",
+        "of one arrival there is no difference that could fall",
+    ),
 )

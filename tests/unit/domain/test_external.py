@@ -50,6 +50,9 @@ def test_beside_an_api_no_single_price_tells_what_a_token_costs() -> None:
     stages = tuple(replace(one, load=0.5) for one in made.predicted.stages)
     loaded = replace(made, predicted=replace(made.predicted, stages=stages))
     assert token_costs(loaded) is None
+    (away,) = (one for one in loaded.predicted.stages if one.name == "frontier")
+    only = plan([stage("frontier", external=FRONTIER_API)], POOLS)
+    assert token_costs(replace(only, predicted=replace(only.predicted, stages=(away,)))) is None
     small = float(f"{1e6 * 0.8 / (3600 * 8000):.4g}")
     assert token_prices(loaded) == {"small": (small, small), "frontier": (2.5, 10.0)}
     asked = {"usd_per_million_input_tokens": 2.5, "usd_per_million_output_tokens": 10.0}
