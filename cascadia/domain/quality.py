@@ -33,7 +33,8 @@ class QualityTable:
     `verdicts` (S, m): how many a request waits for at a gate, those on its trials too, and `judged_part` (S, m) the
     part of what it wrote that they read; None: one each, of all. `whole_tokens` (S, m): lengths without exits, where
     `output_tokens` have them; `drawn_tokens` (S, m): of the `shadow` (0-1) of the requests that are drawn as evidence
-    and have a trial at every exit on their way to the end.
+    and have a trial at every exit on their way to the end; `drawn_verdicts` and `drawn_part` (S, m): `verdicts` and
+    `judged_part` of these.
     """
 
     prompt_ids: tuple[str, ...]
@@ -49,6 +50,8 @@ class QualityTable:
     judged_part: Floats | None = None
     whole_tokens: Floats | None = None
     drawn_tokens: Floats | None = None
+    drawn_verdicts: Ints | None = None
+    drawn_part: Floats | None = None
     shadow: float = 0.0
     scored_by: ScoredBy | None = None
 
@@ -70,7 +73,28 @@ class QualityTable:
             return whole
         ratio = (self.output_tokens / np.maximum(self.whole_tokens, 1.0))[:, row]
         if self.drawn_tokens is not None and self.shadow > 0:
-            drawn = np.random.default_rng(seed).random(ratio.shape) < self.shadow
+            drawn = self._drawn(row, seed)
             ratio = np.where(drawn, (self.drawn_tokens / np.maximum(self.whole_tokens, 1.0))[:, row], ratio)
         # An answer of no words still takes a token, its end, to write.
         return np.maximum(np.rint(whole * ratio), 1).astype(np.int64)
+
+    def verdicts_of(self, row: Ints, seed: int = 0) -> Ints:
+        """Verdicts (S, n) that requests wait for at a gate, those who are drawn as `as_left` has them too."""
+        if self.verdicts is None:
+            return np.ones((len(self.stages), len(row)), np.int64)
+        found: Ints = self.verdicts[:, row]
+        if self.drawn_verdicts is None or self.shadow <= 0:
+            return found
+        return np.where(self._drawn(row, seed), self.drawn_verdicts[:, row], found)
+
+    def judged_of(self, wrote: Ints, row: Ints, seed: int = 0) -> Ints:
+        """Tokens (S, n) that the verdicts read of answers that are `wrote` long, trials included."""
+        if self.judged_part is None:
+            return wrote
+        part = self.judged_part[:, row]
+        if self.drawn_part is not None and self.shadow > 0:
+            part = np.where(self._drawn(row, seed), self.drawn_part[:, row], part)
+        return np.rint(wrote * part).astype(np.int64)
+
+    def _drawn(self, row: Ints, seed: int) -> NDArray[np.bool_]:
+        return np.random.default_rng(seed).random((len(self.stages), len(row))) < self.shadow

@@ -16,12 +16,12 @@ def judge_notes(table: QualityTable, judge: Judge, file: str) -> list[str]:
 
 
 def trial_notes(judge: Judge, stages: Sequence[Stage]) -> list[str]:
-    """Notes on verdicts that a plan with exits does not count: where no gate is, and of who is drawn as evidence."""
+    """Notes on verdicts that a plan with exits does not count: where no gate is."""
     if judge.kind != "llm" or not any(stage.exits for stage in stages):
         return []
     return [
-        "verdicts on trials at exits are simulated, but for those at the last stage in use and on requests drawn "
-        "as evidence: leave the judge room for these, or take one on the router"
+        "verdicts on trials at exits are simulated, but for those at the last stage in use: leave the judge room for "
+        "these, or take one on the router"
     ]
 
 

@@ -196,7 +196,7 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
         output_tokens=lengths,
         foreseen=foreseen,
         left=left,
-        verdicts=None if left is None else _verdicts(plan, left),
+        verdicts=None if left is None else _verdicts(plan, left, random),
         whole_tokens=np.full(lengths.shape, 1000.0) if exits else None,
     )
 
@@ -210,9 +210,12 @@ def _left(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> B
     return own & (random.random(len(by)) < of_answered)
 
 
-def _verdicts(plan: Plan, left: Bools) -> Ints:
-    """(S, n): verdicts on each one's answers at a stage; who left there is taken to have had the mean of trials."""
+def _verdicts(plan: Plan, left: Bools, random: np.random.Generator) -> Ints:
+    """(S, n): verdicts on each one's answers at a stage; who left there is taken to have had the mean of trials, who is
+    drawn as evidence all.
+    """
     counts = np.ones(left.shape, np.int64)
+    left = left & (random.random(left.shape) >= (0.0 if plan.exits is None else plan.exits.shadow))
     for s, stage in enumerate(plan.stages):
         shares = [exit_.left for exit_ in stage.exits if not exit_.last]
         tried = sum(at * share for at, share in enumerate(shares, start=1)) / max(sum(shares), 1e-12)

@@ -64,13 +64,18 @@ def left_at(points: Points, setting: Setting) -> Ints:
 def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTable:
     """Table of stages (S, m) under `setting`; a share `shadow` of the requests is drawn as evidence.
 
-    That the whole answer of these is judged once more, and may be refused, is left out.
+    These have a trial and a verdict at each exit in use on their way, and a verdict on the answer at its end. That this
+    one may be refused is left out.
     """
     at, table = left_at(points, setting), points.table
     ends = np.array(setting.ends)
     whole = np.array([points.rows(stage)[-1] for stage in range(points.stages)])
     column, left = np.arange(len(table)), at != ends[:, None]
     tried, read = _trials(points, setting, at)
+    all_on = np.repeat(ends[:, None], len(table), axis=1)
+    tried_all, read_all = _trials(points, setting, all_on)
+    # Who has no trial where it leaves has thought to the end: its answer is judged.
+    whole_judged, all_whole = (points.trial_tokens[each, column] <= 0 for each in (at, all_on))
     output, drawn = table.output_tokens[at, column], table.output_tokens[ends]
     for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
         stage = points.stage[row]
@@ -85,12 +90,18 @@ def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTabl
         output_tokens=output,
         foreseen=None,
         left=left,
-        verdicts=np.maximum(tried + (~left & (ends == whole)[:, None]), 1),
-        judged_part=np.where(read > 0, np.minimum(read / np.maximum(output, 1.0), 1.0), 1.0),
+        verdicts=tried + whole_judged,
+        judged_part=_part(read, output),
         whole_tokens=table.output_tokens[whole],
         drawn_tokens=drawn if shadow > 0 else None,
+        drawn_verdicts=tried_all + all_whole if shadow > 0 else None,
+        drawn_part=_part(read_all, drawn) if shadow > 0 else None,
         shadow=shadow,
     )
+
+
+def _part(read: Floats, wrote: Floats) -> Floats:
+    return np.where(read > 0, np.minimum(read / np.maximum(wrote, 1.0), 1.0), 1.0)
 
 
 def _trials(points: Points, setting: Setting, at: Ints) -> tuple[Ints, Floats]:

@@ -77,7 +77,11 @@ def under(problem: Problem, setting: Setting) -> Problem:
     wrote, first = table.as_left(w.output_tokens, w.row, problem.seed), None
     if problem.exits is not None:
         plain = replace(
-            folded(problem.points, _shut(setting)), drawn_tokens=table.drawn_tokens, shadow=shadow
+            folded(problem.points, _shut(setting)),
+            drawn_tokens=table.drawn_tokens,
+            drawn_verdicts=table.drawn_verdicts,
+            drawn_part=table.drawn_part,
+            shadow=shadow,
         )
         whole = plain.as_left(w.output_tokens, w.row, problem.seed)
         first = Uncertified(plain, whole, problem.objective)

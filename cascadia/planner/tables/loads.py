@@ -154,8 +154,7 @@ def stage_load(problem: Problem, stage: int, reached: Bools) -> Load:
 
 def verdicts_each(problem: Problem) -> Ints:
     """Verdicts (S, n) that a request waits for at a gate: one, and one more for each trial answer before."""
-    w, count = problem.workload, problem.quality.verdicts
-    return np.ones(w.input_tokens.shape, np.int64) if count is None else count[:, w.row]
+    return problem.quality.verdicts_of(problem.workload.row, problem.seed)
 
 
 def verdict_reads(problem: Problem) -> Ints:
@@ -163,10 +162,8 @@ def verdict_reads(problem: Problem) -> Ints:
 
     A judge reads its instructions, the question and the answer (Cascadia, footnote 4 and app. H).
     """
-    w, part = problem.workload, problem.quality.judged_part
-    wrote = w.output_tokens
-    if part is not None:
-        wrote = np.rint(wrote * part[:, w.row]).astype(np.int64)
+    w = problem.workload
+    wrote = problem.quality.judged_of(w.output_tokens, w.row, problem.seed)
     read: Ints = verdicts_each(problem) * (problem.judge.prompt_tokens + w.input_tokens) + wrote
     return read
 

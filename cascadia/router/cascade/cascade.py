@@ -240,7 +240,7 @@ class Cascade:
         """The answer of a stage that may leave at one of its exits, with its score; None where `refused` was set."""
         with counted() as spent:
             try:
-                found = await thought(ask, stage, step, self.scoring)
+                found = await thought(ask, stage, step, self.scoring, gated=gated)
             except StageFailed:
                 took = Usage(step.input_tokens, step.output_tokens)
                 decision.total = decision.total.plus(took)

@@ -51,10 +51,11 @@ def may_leave(ask: Ask, stage: Stage, scoring: Scoring) -> bool:
     )
 
 
-async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thought:
+async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated: bool) -> Thought:
     """The stage's answer, from the first of its exits that is good enough. Raises `StageFailed`.
 
-    A request that is drawn has a trial at every exit on its way and goes on from all, so that exits are certified.
+    A request that is drawn has a trial at every exit on its way and goes on from all, so that exits are certified. A
+    verdict that decides nothing is not asked for: at the last exit, where nothing is `gated` behind it.
     """
 
     settings, so_far, used, spent, read = stage.settings, "", 0, NOTHING, 0
@@ -99,7 +100,8 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thoug
         if trial.found is None:
             return Thought(trial, spent=spent)
         spent = spent.plus(trial.found.usage)
-        score = await scoring.score(ask, stage, trial.found, step)
+        decides = gated or drawn or not exit_.last
+        score = await scoring.score(ask, stage, trial.found, step) if decides else None
         good = score is not None and score >= ask.score_min and exits.leaves(at, score)
         if exit_.last or (good and not drawn):
             usage = Usage(read, used + trial.found.usage.output_tokens)

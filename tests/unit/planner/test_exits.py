@@ -258,7 +258,7 @@ def test_a_plan_says_which_verdicts_on_trials_are_not_simulated() -> None:
     exiting = (replace(made.stages[0], exits=(Exit(200),)), *made.stages[1:])
     hosted, near = (replace(made.judge, kind=kind) for kind in ("llm", "embedding"))
     (note,) = trial_notes(hosted, exiting)
-    assert "but for those at the last stage in use and on requests drawn as evidence" in note
+    assert "but for those at the last stage in use:" in note
     without = tuple(replace(stage, exits=()) for stage in exiting)
     assert trial_notes(hosted, without) == trial_notes(near, exiting) == []
 
@@ -300,3 +300,28 @@ def test_the_judges_load_and_the_simulator_have_the_verdicts_on_trials() -> None
         (replica,), "round-robin", none[:1], load.input_tokens[:1], load.output_tokens[:1], none[:1]
     )
     assert run.verdicts.finish_ps[0] - run.verdicts.arrival_ps[0] == alone.finish_ps[0]
+
+
+def test_who_is_drawn_as_evidence_waits_for_a_verdict_on_each_trial_and_the_answer_at_the_end() -> None:
+    """In the state before certification too, where nobody else has a trial."""
+    exiting = under(replace(with_exits(MEDIAN, requests=200), exits=replace(PROMISE, shadow=0.5)), USED)
+    before = exiting.until_certified
+    assert before is not None
+    for problem in (exiting, before):
+        w, table = problem.workload, problem.quality
+        assert table.verdicts is not None
+        assert table.drawn_verdicts is not None
+        # Both exits and the whole answer; who is drawn is told apart by what the same request writes.
+        assert (table.drawn_verdicts[0] == 3).all()
+        asked, alike = verdicts_each(problem)[0], table.verdicts[0, w.row] == 3
+        drawn = asked != table.verdicts[0, w.row]
+        assert 0.3 < drawn[~alike].mean() < 0.7
+        nobody = replace(table, shadow=0.0)
+        whole = with_exits(MEDIAN, requests=200).workload.output_tokens
+        as_all, as_they = nobody.as_left(whole, w.row, problem.seed), w.output_tokens
+        assert (as_all[0] != as_they[0])[drawn].all()
+        assert (as_all[0] == as_they[0])[~drawn & ~alike].all()
+    read = verdict_reads(before)[0] - verdicts_each(before)[0] * (
+        before.judge.prompt_tokens + before.workload.input_tokens[0]
+    )
+    assert (read == before.workload.output_tokens[0]).all()

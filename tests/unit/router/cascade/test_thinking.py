@@ -16,9 +16,15 @@ from cascadia.domain.quality import QualityTable
 from cascadia.planner.routing.points import Setting, folded
 from cascadia.planner.routing.routings import ACCEPTS_NONE
 from cascadia.router.settings.file import read_settings
-from cascadia.router.settings.model import ENDS_THINKING, ExitSettings, StageSettings
+from cascadia.router.settings.model import (
+    ENDS_THINKING,
+    ExitSettings,
+    JudgeSettings,
+    RouterSettings,
+    StageSettings,
+)
 from cascadia.testing.engines import FakeEngine, completion, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages, until
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 
 EXITS = (ExitSettings(4, 80.0), ExitSettings(8, 60.0))
 LONG = 12
@@ -242,8 +248,14 @@ def test_thinking_that_failed_before_it_answered_has_cost_what_it_took() -> None
     [((85.0, 0.0, 0.0), 2), ((79.0, 60.0, 0.0), 4), ((10.0, 10.0, 70.0), 17)],
     ids=["left at the first", "left at the second", "thought to the end"],
 )
-def test_as_many_verdicts_are_asked_for_as_a_plan_counts(scores: tuple[float, ...], read: int) -> None:
-    """The judge of such a plan was one for each whole answer, and none for who left at a trial."""
+@pytest.mark.parametrize("drawn", [False, True], ids=["as it is", "drawn as evidence"])
+@pytest.mark.parametrize("thinks_on", [True, False], ids=["thinks on", "ends at the last exit"])
+def test_as_many_verdicts_are_asked_for_as_a_plan_counts(
+    scores: tuple[float, ...], read: int, drawn: bool, thinks_on: bool
+) -> None:
+    """The judge of such a plan was one for each whole answer, and none for who left at a trial; those of a request that
+    is drawn were not counted either.
+    """
     of_all = np.array([*scores, 90.0])[:, None]
     wrote = np.array([6.0, 10.0, 13.0, 9.0])[:, None]
     names = ("small@4", "small@8", "small", "large")
@@ -251,17 +263,41 @@ def test_as_many_verdicts_are_asked_for_as_a_plan_counts(scores: tuple[float, ..
         ("p",), names, of_all, quality=of_all, input_tokens=np.full((4, 1), 10.0), output_tokens=wrote
     )
     points = Points(table, (0, 0, 0, 1), np.array([2.0, 2.0, 0.0, 0.0])[:, None])
-    counted = folded(points, Setting((80.0, 60.0, ACCEPTS_NONE, ACCEPTS_NONE), (2, 3)))
-    assert counted.verdicts is not None
-    assert counted.judged_part is not None
-    assert counted.judged_part[0, 0] * counted.output_tokens[0, 0] == pytest.approx(read)
+    setting = Setting((80.0, 60.0, ACCEPTS_NONE, ACCEPTS_NONE), (2, 3))
+    if not thinks_on:
+        setting, read = Setting((80.0, ACCEPTS_NONE, ACCEPTS_NONE, ACCEPTS_NONE), (1, 3)), min(read, 4)
+    counted, row = folded(points, setting, float(drawn)), np.zeros(1, np.int64)
+    wrote_in_all = counted.as_left(counted.whole_tokens.astype(int), row)  # type: ignore[union-attr]
+    assert counted.judged_of(wrote_in_all, row)[0, 0] == ((17 if thinks_on else 4) if drawn else read)
 
     async def main() -> None:
         small, large = FakeEngine(answer=thinks), FakeEngine("large")
         texts = ("trial 4", "trial 8", "a " * LONG + "whole")
         gate = ScriptedGate(dict(zip(texts, scores, strict=True)))
-        async with started(small, large), running(thinker(small, large), gate) as up:
-            await up.chat()
-        assert len(gate.seen) == counted.verdicts[0, 0]
+        exits = EXITS if thinks_on else (EXITS[0], replace(EXITS[1], last=True))
+        async with started(small, large):
+            first, second = thinker(small, large, exits=exits)
+            told = replace(first, promise=ExitPromise(0.5, 0.5, 1.0)) if drawn else first
+            async with running((told, second), gate) as up:
+                await up.chat()
+        assert len(gate.seen) == counted.verdicts_of(row)[0, 0]
+
+    run(main)
+
+
+@pytest.mark.parametrize(("drawn", "asked"), [(False, 1), (True, 2)], ids=["as it is", "drawn as evidence"])
+def test_the_last_trial_of_the_last_stage_is_not_judged_where_nobody_reads_the_verdict(
+    drawn: bool, asked: int
+) -> None:
+    async def main() -> None:
+        alone, gate = FakeEngine(answer=thinks), ScriptedGate({"trial 4": 10.0, "trial 8": 10.0})
+        async with started(alone):
+            (only,) = thinker(alone, exits=(EXITS[0], replace(EXITS[1], last=True)))
+            told = replace(only, promise=ExitPromise(0.5, 0.5, 1.0)) if drawn else only
+            settings = RouterSettings((told,), JudgeSettings("certainty"), health=QUICK)
+            async with running(settings, gate) as up:
+                answer = await up.chat()
+        assert answer.headers["x-cascadia-exit"] == "small@8"
+        assert len(gate.seen) == asked
 
     run(main)
