@@ -39,12 +39,19 @@ from cascadia.planner.infeasible.nearest import Planning
 from cascadia.planner.infeasible.out_of_time import left_out_note, none_in_time, out_of_time
 from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.pool.kairos_pick import on_picked
-from cascadia.planner.pool.largest_rate import at_factor, check_bounded, for_a_rate, largest_factor
+from cascadia.planner.pool.largest_rate import (
+    at_factor,
+    carried_on,
+    check_bounded,
+    for_a_rate,
+    largest_factor,
+)
 from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.pool.spot import best_way, on_demand_notes
 from cascadia.planner.pool.worth import dominance_note
+from cascadia.planner.refinement.carried_on import with_known
 from cascadia.planner.refinement.drafts import without_drafts
-from cascadia.planner.refinement.mixed_search import least_quality, with_mixed
+from cascadia.planner.refinement.mixed_search import least_quality, where_none, with_mixed
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
@@ -140,7 +147,9 @@ def _plan(
     progress: Callable[[str], None],
     elapsed: Callable[[], float],
     deadline: Deadline,
+    known: PlanResult | None = None,
 ) -> PlanResult:
+    """`known`: a plan at another rate, whose deployment is looked at where nothing else is found."""
     problem = affordable(problem)
     problem = on_picked(problem) if formulation == "kairos" else problem
     if problem.objective.goal == "rate":
@@ -158,13 +167,13 @@ def _plan(
         return replace(found, plan=told)
 
     def make(
-        problem: Problem, routings: Routings, method: str, deadline: Deadline, also: PlanResult | None = None
+        problem: Problem, routings: Routings, method: str, deadline: Deadline, **beside: PlanResult | None
     ) -> PlanResult:
         return _planned(
             problem,
             routings,
             method,
-            also=also,
+            **beside,
             formulation=formulation,
             effort=effort,
             progress=progress,
@@ -175,7 +184,7 @@ def _plan(
     routings, method = routings_of(problem)
     routings = within_budget(problem, routings)
     if problem.points is None:
-        return make(problem, routings, method, deadline)
+        return make(problem, routings, method, deadline, known=known)
     return _with_exits(problem, routings, partial(make, method=method), deadline, progress)
 
 
@@ -185,13 +194,16 @@ def _planned(
     method: str,
     *,
     also: PlanResult | None = None,
+    known: PlanResult | None = None,
     formulation: Formulation,
     effort: Effort | None,
     progress: Callable[[str], None],
     elapsed: Callable[[], float],
     deadline: Deadline,
 ) -> PlanResult:
-    """Plan by one of `routings`. `also`: a plan without exits, whose replicas are looked at too."""
+    """Plan by one of `routings`. `also`: a plan without exits, whose replicas are looked at too. `known`: one at
+    another rate, whose deployment is looked at where nothing else is found.
+    """
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     search = start_search(problem, routings, threads, deadline.part(SEARCHED))
@@ -216,13 +228,17 @@ def _planned(
     found = best_of_parts(search, solver_of, effort, progress, starts)
     if found.best is None:
         last_resort = _nearly_full(search, solver_of, effort, progress)
+        if (last_resort is None or last_resort.best is None) and problem.quality.left is None:
+            last_resort = where_none(found, solver_of, effort, progress)
+        if (last_resort is None or last_resort.best is None) and known is not None:
+            last_resort = with_known(found, known.chosen.deployment, known.search.routings)
         if last_resort is None or last_resort.best is None:
             search = replace(search, deadline=deadline)
             raise none_in_time(
                 search, lambda: explain.why_none(search, found.loop, found.candidates, planning)
             )
         found = last_resort
-    if problem.quality.left is None:
+    if problem.quality.left is None and found.search.routings.mixed is None:
         # Bounds of mixtures are of the table's own lattice, not of its points'.
         found = with_mixed(found, solver_of, effort, progress)
     assert found.best is not None
@@ -346,7 +362,7 @@ def _rank(problem: Problem, result: PlanResult) -> tuple[float, ...]:
 
 def _at_largest_rate(
     problem: Problem,
-    make: Callable[[Problem], PlanResult],
+    make: Callable[..., PlanResult],
     planning: Planning,
     deadline: Deadline,
     elapsed: Callable[[], float],
@@ -365,9 +381,31 @@ def _at_largest_rate(
         each = (on_pools(search, pools) for pools in parts(problem.cluster))
         factor = largest_factor([part for part in each if part is not None], keeps, planning.progress)
         result = at_factor(search.problem, factor, make)
+
+        def faster(was: PlanResult, times: float) -> PlanResult:
+            factor = times * was.plan.predicted.rate_rps / problem.workload.rate_rps
+            return make(at_rate(search.problem, factor), known=was)
+
+        result = carried_on(result, _carries, faster)
     check_bounded(problem, result.plan)
     plan_ = replace(result.plan, objective=problem.objective, wall_s=elapsed())
     return replace(result, plan=plan_, notes=(*result.notes, _as_fast(problem, plan_)))
+
+
+def _carries(result: PlanResult) -> float:
+    """Headroom of a plan's own setting within all bounds."""
+    search, deployment = result.search, result.chosen.deployment
+    decided = search.decisions(deployment.routing)
+    shares = search.capacities.shares(search.problem, deployment, decided)
+    return headroom(
+        Simulator.of(search.problem),
+        deployment,
+        decided,
+        shares,
+        at_least=1.0,
+        bounded=True,
+        deadline=search.deadline,
+    )
 
 
 def _as_fast(problem: Problem, plan_: Plan) -> str:
@@ -375,7 +413,8 @@ def _as_fast(problem: Problem, plan_: Plan) -> str:
     rate, bound = plan_.predicted.rate_rps, plan_.proof.rate_bound_rps
     most = f"; by these thresholds nothing within the pools and budget carries {bound:.3g}" if bound else ""
     times = rate / problem.workload.rate_rps
-    return f"{rate:.3g} requests/s, {times:.3g} times the trace's rate, is the largest found{most}"
+    kept = " within the bounds on latency" if problem.objective.bounds else ""
+    return f"{rate:.3g} requests/s, {times:.3g} times the trace's rate, is the largest found{kept}{most}"
 
 
 def _nearly_full(
@@ -453,7 +492,7 @@ def asking(
         )
 
     def keeps(search: Search) -> bool:
-        return tried(search, effort or effort_for(search.problem.cluster))
+        return tried(search, effort or effort_for(search.problem.cluster)) or mixed(search)
 
     def tried(search: Search, effort: Effort) -> bool:
         if found(search, effort):
@@ -461,6 +500,13 @@ def asking(
         full = nearly_full(search)
         starts = list(fullest(full))
         return bool(starts) and found(full, effort, starts)
+
+    def mixed(search: Search) -> bool:
+        if search.problem.quality.left is not None:
+            return False
+        none = Found(None, (), search, bilevel(search, solver(search, formulation), lambda _: None))
+        found = where_none(none, lambda part: solver(part, formulation), effort, lambda _: None)
+        return found.best is not None
 
     def found(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> bool:
         if search.deadline.passed:

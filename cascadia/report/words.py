@@ -142,7 +142,7 @@ def carries(plan: Plan) -> str:
     found, stability = plan.headroom, plan.stability
     if found is None or stability is None:
         return ""
-    times = "this rate and hardly more" if found < HARDLY else f"{_times(found)} this rate"
+    times = "this rate and hardly more" if found < HARDLY else f"{_times(found)} this rate{_aside(plan)}"
     once = "the trace" if stability.rounds == 1 else f"{stability.rounds} rounds of the trace"
     return (
         f"carries {times}: {once} {stability.repeats} times end to end has p95 {seconds(stability.p95_repeated_s)}"
@@ -154,7 +154,14 @@ def headroom(plan: Plan) -> str:
     """Headroom for a tile; empty where the plan does not tell."""
     if plan.headroom is None:
         return ""
-    return "; it carries hardly more" if plan.headroom < HARDLY else f"; it carries {_times(plan.headroom)}"
+    if plan.headroom < HARDLY:
+        return "; it carries hardly more"
+    return f"; it carries {_times(plan.headroom)}{_aside(plan)}"
+
+
+def _aside(plan: Plan) -> str:
+    """Words on what headroom does not count."""
+    return ", its bounds on latency aside" if plan.objective.bounds else ""
 
 
 def _times(factor: float) -> str:

@@ -11,11 +11,19 @@ from hypothesis import strategies as st
 from cascadia.demo.plan_example import SPEC, SPEC_NAME, write_example
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import Infeasible
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import Goal, Objective
 from cascadia.domain.problem import Problem
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import plan
+from cascadia.planner.pool.largest_rate import for_a_rate
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.routing.mixtures import bounded
+from cascadia.planner.search.context import start_search
+from cascadia.planner.stability.certificate import certify
+from cascadia.planner.stability.repeats import at_rate
 from tests.benchmarks.supersets import best_value
 from tests.unit.planner import test_many_stages as many_stages
 from tests.unit.planner import test_monotone as monotone
@@ -164,3 +172,53 @@ def test_more_gpus_never_predict_a_higher_latency(
     seed: int, times_the_traffic: float, clusters: tuple[tuple[int, int], tuple[int, int]]
 ) -> None:
     monotone.test_more_gpus_never_predict_a_higher_latency(seed, times_the_traffic, clusters)
+
+
+@pytest.mark.parametrize("levels", [1, 5])
+@pytest.mark.parametrize(("gpus", "latency_max_s"), [(2, None), (2, 8.0), (3, 8.0)])
+def test_no_plan_carries_a_tenth_more_than_the_largest_rate(
+    gpus: int, latency_max_s: float | None, levels: int
+) -> None:
+    """Nor do its own replicas carry a twentieth more."""
+    objective = Objective("rate", 0.95, 60.0, latency_max_s)
+    asked = mixtures.on_few(gpus, objective, 10.0, levels)
+    result = plan(asked, effort=LITTLE)
+    search, deployment = result.search, result.chosen.deployment
+    decided = search.decisions(deployment.routing)
+    shares = search.capacities.shares(search.problem, deployment, decided)
+    own = certify(Simulator.of(search.problem), deployment, decided, shares, factor=1.05)
+    assert own.why or own.strain > 1.0
+    more = at_rate(asked, 1.1 * result.plan.predicted.rate_rps / asked.workload.rate_rps)
+    with pytest.raises(Infeasible):
+        plan(for_a_rate(more), effort=LITTLE)
+
+
+@pytest.mark.parametrize("goal", ["cost", "latency", "quality"])
+@pytest.mark.parametrize("latency_max_s", [None, 8.0])
+@pytest.mark.parametrize("rate_rps", [25.0, 35.0, 45.0, 55.0])
+def test_what_a_mixture_keeps_is_never_called_infeasible(
+    goal: Goal, latency_max_s: float | None, rate_rps: float
+) -> None:
+    """Every tenth mixture on one GPU for each model."""
+    asked = mixtures.on_few(2, Objective(goal, 0.95, 60.0, latency_max_s), rate_rps)
+    if _some_mixture_keeps(asked):
+        assert plan(asked, effort=LITTLE).plan.predicted.quality.lower >= 60.0
+
+
+def _some_mixture_keeps(asked: Problem) -> bool:
+    found = bounded(asked.quality, 60.0, asked.confidence, asked.seed)
+    assert found is not None
+    mixed = found[0].take(found[0].lower >= 60.0)
+    with ThreadPoolExecutor(2) as threads:
+        search = start_search(asked, mixed, threads)
+        single = {
+            s: (Replicas(next(x for x in search.shapes[s] if x.gpus == 1), 1, 1),) for s in search.shapes
+        }
+        for k in range(0, len(mixed), 10):
+            decided = search.decisions(k)
+            here = deployment(k, single)
+            shares = search.capacities.shares(asked, here, decided)
+            found_ = certify(Simulator.of(asked), here, decided, shares)
+            if found_.holds and found_.strain <= 1.0:
+                return True
+    return False

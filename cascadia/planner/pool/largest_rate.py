@@ -3,7 +3,8 @@
 A plan for a rate is what the goal `cost` finds at it, within the same pools and budget, and so is held to the same
 certificate of stability. Rates are halved between nothing and the bound of the linear program (`rate_bound.py`); that
 of the deployment which sustains most, latency aside, is asked for first. Every combination of the pools is asked, so
-that one more is not worse than without it. Where an API without a limit carries all there is no largest rate.
+that one more is not worse than without it. A plan that is found to carry more within the bounds is not of the largest
+rate: planning goes on from it (`carried_on`). Where an API without a limit carries all there is no largest rate.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.domain.errors import BadInput, Infeasible, OutOfTime
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.pool.rate_bound import rate_bound_rps
@@ -115,3 +116,18 @@ def at_factor(problem: Problem, factor: float, make: Callable[[Problem], Planned
                 raise
             factor *= LESS
     return make(at_rate(problem, factor))
+
+
+def carried_on(
+    found: Planned, carries: Callable[[Planned], float], faster: Callable[[Planned, float], Planned]
+) -> Planned:
+    """`found`, or while it `carries` more than its rate within all bounds, what is planned at so many times that."""
+    for _ in range(ATTEMPTS):
+        times = carries(found)
+        if times <= 1 + PRECISION:
+            break
+        try:
+            found = faster(found, times)
+        except (Infeasible, OutOfTime):
+            break
+    return found

@@ -3,6 +3,9 @@
 Plans without mixtures are searched for first. A mixture replaces the best of them only where it is better by the
 objective, so that nobody is worse off for there being mixtures. As in `supersets.py`, each part of the cluster is
 searched, with mixtures of its own prices, so that more pools to choose from cost nothing.
+
+Where no routing keeps the bounds a mixture still may (`where_none`): its requests go where single routings send none.
+Then those that seem to sustain the most are asked too, whatever they cost.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,21 +17,25 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.quality import Floats
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
-from cascadia.planner.refinement.batch_tokens import rebudgeted
+from cascadia.planner.refinement.carried_on import beside
+from cascadia.planner.refinement.nearly_full import HOPELESS, fullest
 from cascadia.planner.refinement.refine import Candidate, Effort, rank, within_limits
 from cascadia.planner.refinement.supersets import Found, parts, searched
 from cascadia.planner.routing.mixtures import bounded
-from cascadia.planner.routing.routings import Routings, with_mixtures
+from cascadia.planner.routing.routings import Ints, Routings, with_mixtures
 from cascadia.planner.search.bilevel import Solver
 from cascadia.planner.search.context import Search, on_pools, restricted
 from cascadia.planner.search.elsewhere import about_usd_per_hour
-from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.stage_usd import stage_usd, verdict_usd
+from cascadia.planner.search.throughput import estimates
 
 MOST = 4
 """Mixtures that are searched, the cheapest of as many chords."""
 WORTHWHILE = 0.02
 """A mixture must save at least this part of what the cheapest routing costs."""
+RISES = 4
+"""So often better mixtures are looked for where quality is to be large and no routing keeps the bounds."""
+MIXTURES = "mixtures of two routings"
 STARTS = 3
 """Of the best deployments of routings, so many are looked at for each mixture."""
 
@@ -44,18 +51,91 @@ def with_mixed(
     assert best is not None
     least = least_quality(search.problem.objective, best.quality_lower)
     chosen = found
-    for pools in parts(search.problem.cluster):
-        part = on_pools(search, pools)
-        mixed = None if part is None else mixtures(part, least)
-        if part is None or mixed is None or search.deadline.leaves_out("mixtures of two routings"):
+    for part in _each_part(search):
+        # Whoever is offered this part alone gets what `where_none` finds: so who is offered more is not worse off.
+        alone = not _keeps(part, found)
+        mixed = capable(part, least) if alone else mixtures(part, least)
+        if mixed is None or search.deadline.leaves_out(MIXTURES):
             continue
-        progress("mixtures of two routings")
+        progress(MIXTURES)
         only = restricted(part, mixed)
-        one = searched(only, solver_of, effort, progress, list(_starts(only, found)))
-        assert chosen.best is not None
-        if one.best is not None and rank(search.problem, one.best) < rank(search.problem, chosen.best):
-            chosen = _among(found, mixed, one)
+        starts = list(fullest(only) if alone else _starts(only, found))
+        chosen = _better(chosen, found, mixed, searched(only, solver_of, effort, progress, starts))
     return chosen
+
+
+def where_none(
+    found: Found,
+    solver_of: Callable[[Search], Solver],
+    effort: Effort | None,
+    progress: Callable[[str], None],
+) -> Found:
+    """Mixtures where none of the routings in `found` keeps the bounds: the best of those that do, if any does."""
+    problem, chosen = found.search.problem, found
+    for _ in range(RISES if problem.objective.goal == "quality" else 1):
+        reached = 0.0 if chosen.best is None else chosen.best.quality_lower
+        was = chosen
+        for part in _each_part(found.search):
+            mixed = capable(part, least_quality(problem.objective, reached))
+            if mixed is None or found.search.deadline.leaves_out(MIXTURES):
+                continue
+            progress(MIXTURES)
+            only = restricted(part, mixed)
+            one = searched(only, solver_of, effort, progress, list(fullest(only)))
+            chosen = _better(chosen, found, mixed, one)
+        if chosen is was:
+            break
+    return chosen
+
+
+def _each_part(search: Search) -> Iterator[Search]:
+    for pools in parts(search.problem.cluster):
+        if (part := on_pools(search, pools)) is not None:
+            yield part
+
+
+def _keeps(part: Search, found: Found) -> bool:
+    """Is a deployment on these pools among those that were found to keep all bounds?"""
+    held = (c for c in found.candidates if c.certificate is not None and c.certificate.holds)
+    return any(within_limits(part.problem, c) and _lies_on(part, c.deployment) for c in held)
+
+
+def _lies_on(part: Search, d: Deployment) -> bool:
+    pools = {pool.name for pool in part.problem.cluster.pools}
+    return all(r.shape.pool in pools for _, mix in d.mixes for r in mix)
+
+
+def _better(chosen: Found, found: Found, mixed: Routings, one: Found) -> Found:
+    """The better of `chosen` and of what the search `one` of mixtures found, which is told among `found`."""
+    problem, best = found.search.problem, chosen.best
+    if one.best is None or (best is not None and rank(problem, one.best) >= rank(problem, best)):
+        return chosen
+    return _among(found, mixed, one)
+
+
+def capable(search: Search, least: float) -> Routings | None:
+    """The cheapest mixtures of at least that quality, and those that seem to sustain the most, of all that seem to
+    sustain today's rate or nearly; None where none does.
+    """
+    problem = search.problem
+    bounds = bounded(problem.quality, least, problem.confidence, problem.seed)
+    if bounds is None:
+        return None
+    mixed, chord = bounds
+    only = restricted(search, mixed)
+    seems = estimates(only, np.arange(len(mixed)))
+    good = np.flatnonzero((mixed.lower >= least) & (seems >= HOPELESS))
+    cheapest = good[np.argsort(_cost(search, mixed)[good], kind="stable")]
+    fullest_ = good[np.argsort(-seems[good], kind="stable")]
+    chosen = {k: None for order in (cheapest, fullest_) for k in _one_of_each_chord(order, chord)}
+    return mixed.take(np.array(list(chosen))) if chosen else None
+
+
+def _one_of_each_chord(order: Ints, chord: Ints) -> list[int]:
+    """The first few of `order`, the first of each chord."""
+    first = np.unique(chord[order], return_index=True)[1]
+    few: list[int] = order[np.sort(first)][:MOST].tolist()
+    return few
 
 
 def mixtures(search: Search, least: float) -> Routings | None:
@@ -73,9 +153,8 @@ def mixtures(search: Search, least: float) -> Routings | None:
     known = _cost(search, search.routings)[good].min(initial=np.inf)
     order = np.argsort(cost, kind="stable")
     order = order[(mixed.lower[order] >= least) & (cost[order] < (1 - WORTHWHILE) * known)]
-    first = np.unique(chord[order], return_index=True)[1]
-    chosen = order[np.sort(first)][:MOST]
-    return mixed.take(chosen) if len(chosen) else None
+    chosen = _one_of_each_chord(order, chord)
+    return mixed.take(np.array(chosen)) if chosen else None
 
 
 def least_quality(objective: Objective, found: float) -> float:
@@ -89,13 +168,10 @@ def least_quality(objective: Objective, found: float) -> float:
 def _starts(only: Search, found: Found) -> Iterator[Deployment]:
     """Deployments of all that a mixture needs and of no more, which kept the bounds under a routing, best first."""
     problem = only.problem
-    pools = {pool.name for pool in problem.cluster.pools}
     ranked = sorted(
         (c for c in found.candidates if within_limits(problem, c)), key=lambda c: rank(problem, c)
     )
-    here = [
-        c.deployment for c in ranked if all(r.shape.pool in pools for _, m in c.deployment.mixes for r in m)
-    ]
+    here = [c.deployment for c in ranked if _lies_on(only, c.deployment)]
     for k in range(len(only.routings)):
         needed = set(only.on_gpus(k))
         if only.self_hosted_judge and only.decisions(k).judged.any():
@@ -112,16 +188,9 @@ def _among(found: Found, mixed: Routings, one: Found) -> Found:
     def numbered(c: Candidate) -> Candidate:
         return replace(c, deployment=replace(c.deployment, routing=first + c.deployment.routing))
 
-    base = rebudgeted(found.search, one.best.deployment) or found.search
-    search = restricted(base, with_mixtures(found.search.routings, mixed))
-    # What others deploy is the same with mixtures or without.
-    search.memory["rivals"] = base.memory.setdefault("rivals", {})
-    prices = np.concatenate([found.loop.prices_s, np.full(len(mixed), np.nan)])
-    references = References(search, found.loop.references.by_stage)
-    loop = replace(found.loop, prices_s=prices, references=references)
-    return Found(
-        numbered(one.best), (*found.candidates, *(numbered(c) for c in one.candidates)), search, loop
-    )
+    here = beside(found, one.best.deployment, with_mixtures(found.search.routings, mixed))
+    candidates = (*found.candidates, *(numbered(c) for c in one.candidates))
+    return replace(here, best=numbered(one.best), candidates=candidates)
 
 
 def _cost(search: Search, routings: Routings) -> Floats:

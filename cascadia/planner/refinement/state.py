@@ -208,9 +208,7 @@ def broken(found: Certificate) -> str:
     """Reason why a certified deployment does not hold or keep the objective's bounds; empty where it does both."""
     if found.why:
         return found.why
-    objective, took_s = found.problem.objective, found.stability.objective_once_s
-    strained = objective.strain(took_s, reached_s(found.problem, found.run, objective.levels))
-    return "" if strained <= 1.0 else f"latency is {strained:.3g} times the objective's bound"
+    return "" if found.strain <= 1.0 else f"latency is {found.strain:.3g} times the objective's bound"
 
 
 def composer(search: Search, requests: int) -> Composer:

@@ -94,15 +94,15 @@ def most_sustaining(
 
     Of equal ones the lightest come first, and none is nearly another's twin.
     """
-    estimates = _estimates(search, routings, equal_parts)
+    seems = estimates(search, routings, equal_parts)
     # Rounded, so that routings which bisection tells apart by chance are ordered by their load.
-    order = np.lexsort((search.routings.reached[routings].sum(axis=1), -np.round(estimates, 3)))
+    order = np.lexsort((search.routings.reached[routings].sum(axis=1), -np.round(seems, 3)))
     chosen = search.routings.first_apart(routings[order].tolist(), most, APART)
-    known = dict(zip(routings.tolist(), estimates.tolist(), strict=True))
+    known = dict(zip(routings.tolist(), seems.tolist(), strict=True))
     return [(k, known[k]) for k in chosen]
 
 
-def _estimates(search: Search, routings: Ints, equal_parts: bool) -> Floats:
+def estimates(search: Search, routings: Ints, equal_parts: bool = False) -> Floats:
     """The factor of each routing if all pools were one, from the tables made for all requests."""
     references = References.of(search).by_stage
     total = search.problem.cluster.gpus

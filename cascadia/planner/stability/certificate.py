@@ -25,6 +25,7 @@ from cascadia.domain.plan import Stability
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.stability.repeats import decided_repeated, repeated
@@ -80,6 +81,11 @@ class Certificate:
     def holds(self) -> bool:
         return not self.why
 
+    @property
+    def strain(self) -> float:
+        """Largest ratio of what one round reaches to the objective's bound on it (0: nothing is bounded)."""
+        return _strain(self.problem, self.run)
+
 
 def certify(
     simulator: Simulator,
@@ -128,10 +134,21 @@ def seems_to_hold(
     shares: Mapping[int, float],
     *,
     factor: float = 1.0,
+    bounded: bool = False,
 ) -> bool:
-    """The first part of `certify`, on a few of its rounds: who fails here fails there."""
+    """The first part of `certify`, on a few of its rounds: who fails here fails there. `bounded`: latencies are within
+    the objective's bounds, too.
+    """
     settled = settle(simulator, deployment, decided, factor)
+    if bounded and _strain(settled.once.problem, settled.run) > 1.0:
+        return False
     return not _played(settled, deployment, shares, factor, FEWEST_REPEATS)[1]
+
+
+def _strain(problem: Problem, run: CascadeRun) -> float:
+    objective = problem.objective
+    took_s = quantile_s(run.latency_ps / PS_PER_S, objective.quantile)
+    return objective.strain(took_s, reached_s(problem, run, objective.levels))
 
 
 class Settled(NamedTuple):

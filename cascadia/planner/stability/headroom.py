@@ -30,20 +30,26 @@ def headroom(
     shares: Mapping[int, float],
     *,
     at_least: float = 0.0,
+    bounded: bool = False,
     deadline: Deadline | None = None,
 ) -> float:
     """The largest factor of the rate that holds, rounded down to `PRECISION`; 0 where none was found.
 
-    `shares` of capacity are by stage. `at_least` is known to hold. What a few rounds of the trace let through is looked
-    for first, which costs a quarter of a certificate; that is then certified, or else what is below it. Past the
-    `deadline` no larger factor is looked for.
+    `shares` of capacity are by stage. `at_least` is known to hold. Bounds on latency are left aside, unless it is
+    `bounded` by them. What a few rounds of the trace let through is looked for first, which costs a quarter of a
+    certificate; that is then certified, or else what is below it. Past the `deadline` no larger factor is looked for.
     """
 
     def seems(factor: float) -> bool:
-        return not late() and seems_to_hold(simulator, deployment, decided, shares, factor=factor)
+        if late():
+            return False
+        return seems_to_hold(simulator, deployment, decided, shares, factor=factor, bounded=bounded)
 
     def holds(factor: float) -> bool:
-        return not late() and certify(simulator, deployment, decided, shares, factor=factor).holds
+        if late():
+            return False
+        found = certify(simulator, deployment, decided, shares, factor=factor)
+        return found.holds and not (bounded and found.strain > 1.0)
 
     def late() -> bool:
         return deadline is not None and deadline.leaves_out("how much more traffic the plan carries")

@@ -41,6 +41,13 @@ def test_a_plan_of_an_older_version_shows_no_load_and_claims_no_headroom() -> No
     assert "99.7 %" not in text
 
 
+def test_headroom_says_where_it_leaves_bounds_on_latency_aside() -> None:
+    plan = sample_plan()
+    bounded = replace(plan, objective=replace(plan.objective, latency_max_s=20.0))
+    text = " ".join(printed(bounded, 80).split())
+    assert "carries 1.4× this rate, its bounds on latency aside: the trace" in text
+
+
 def test_a_plan_that_carries_hardly_more_names_no_factor() -> None:
     text = " ".join(printed(replace(sample_plan(), headroom=1.02), 80).split())
     assert "carries this rate and hardly more" in text

@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner.plan import plan
+from cascadia.planner.pool.largest_rate import carried_on
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.spec.file import check_spec
 from cascadia.planner.stability.headroom import largest
@@ -59,3 +60,15 @@ def test_the_largest_rate_is_found_in_few_questions_however_far_the_guess_is(tru
     found = largest(holds, 0.0, 1000.0, 940.0, least=0.01)
     assert found == 0.0 if truth < 0.01 else 0.98 * min(truth, 1000.0) <= found <= truth
     assert len(asked) <= 25
+
+
+@pytest.mark.parametrize(("refused_from", "reached"), [(100.0, 8.0), (3.0, 2.0)])
+def test_planning_goes_on_while_a_plan_carries_more_and_keeps_the_last_where_the_next_is_refused(
+    refused_from: float, reached: float
+) -> None:
+    def faster(rate: float, times: float) -> float:
+        if rate * times >= refused_from:
+            raise Infeasible("that is too fast")
+        return rate * times
+
+    assert carried_on(1.0, lambda rate: 2.0 if rate < 8.0 else 1.01, faster) == reached

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cascadia.dispatch.turns import takes_other
+from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
@@ -25,7 +26,16 @@ from cascadia.planner.search.context import start_search
 from cascadia.report import words
 from cascadia_traces.formats.writing import write_trace
 from tests.unit.cli.commands import run
-from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
+from tests.unit.planner.problems import (
+    LARGE,
+    MEDIUM,
+    SMALL,
+    briefly,
+    hosted_judge,
+    problem,
+    rising_table,
+    traffic,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -117,6 +127,25 @@ def test_compare_plans_with_mixtures_too() -> None:
     assert rank(given, with_them.best) < rank(given, without.best)
     assert with_them.max_rate_rps > without.max_rate_rps
     assert with_them.quality_lower >= 62.0
+
+
+def on_few(gpus: int, objective: Objective, rate_rps: float = 45.0, levels: int = 5) -> Problem:
+    """Two models on so few GPUs that routings leave one of them idle."""
+    pool = Pool("few", "l40s", 1, gpus, 1.0)
+    return problem(
+        (SMALL, MEDIUM),
+        pools=(pool,),
+        objective=objective,
+        table=rising_table(2, levels=levels),
+        trace=traffic(120, rate_rps),
+    )
+
+
+def test_what_only_a_mixture_keeps_is_planned_and_not_called_infeasible() -> None:
+    found = briefly(on_few(2, Objective("latency", 0.95, 60.0))).plan
+    assert found.mixture is not None
+    assert found.stability is not None
+    assert found.predicted.quality.lower >= 60.0
 
 
 @pytest.mark.parametrize(
