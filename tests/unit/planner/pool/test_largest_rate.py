@@ -68,7 +68,7 @@ def test_planning_goes_on_while_a_plan_carries_more_and_keeps_the_last_where_the
 ) -> None:
     def faster(rate: float, times: float) -> float:
         if rate * times >= refused_from:
-            raise Infeasible("that is too fast")
+            raise Infeasible("that is too fast", "less would do")
         return rate * times
 
     assert carried_on(1.0, lambda rate: 2.0 if rate < 8.0 else 1.01, faster) == reached
