@@ -55,8 +55,7 @@ from cascadia.planner.refinement.mixed_search import least_quality, where_none, 
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
-from cascadia.planner.refinement.thrift import EFFORT as THRIFTY
-from cascadia.planner.refinement.thrift import cheapest_as_good, cheapest_within
+from cascadia.planner.refinement.thrift import cheapest_beside, down_the_slope, seeks
 from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings, frontier
 from cascadia.planner.routing.guarantee import with_bounds
@@ -242,17 +241,11 @@ def _planned(
         # Bounds of mixtures are of the table's own lattice, not of its points'.
         found = with_mixed(found, solver_of, effort, progress)
     assert found.best is not None
-    search, chosen = found.search, found.best
-    if problem.objective.goal == "latency" and problem.objective.within > 0:
-        thrift = cheapest_within(search, found.loop, found.best, found.candidates, progress)
-        chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
-    best, as_good = chosen, tuple[Candidate, ...]()
-    if problem.objective.goal == "quality":
-        thrift = cheapest_as_good(
-            search, found.loop, chosen, found.candidates, progress, effort=effort or THRIFTY
-        )
-        as_good = (thrift.chosen, *thrift.dearer) if thrift.chosen is not chosen else ()
-        chosen, found = thrift.chosen, replace(found, candidates=thrift.candidates)
+    search, best, cheaper = found.search, found.best, tuple[Candidate, ...]()
+    if seeks(problem.objective):
+        found, best, cheaper = _with_cheaper(found, found.best, progress)
+    chosen = cheaper[0] if cheaper else best
+    as_good = cheaper if problem.objective.goal == "quality" else ()
     search = replace(search, deadline=deadline)
     placed = cheaper_on_gears(search, found.candidates, chosen, progress)
     if as_good:
@@ -273,6 +266,21 @@ def _planned(
         losses = node_losses(result.search, result.chosen.deployment, own)
         result = replace(result, plan=replace(result.plan, losses=losses))
     return result
+
+
+def _with_cheaper(
+    found: Found, best: Candidate, progress: Callable[[str], None]
+) -> tuple[Found, Candidate, tuple[Candidate, ...]]:
+    """`found` beside what is cheaper, its best, and what may be taken instead of that, by rising cost."""
+    search, loop, objective = found.search, found.loop, found.search.problem.objective
+    thrift = found.thrift or cheapest_beside(search, loop, best, found.candidates, progress)
+    known = {c.deployment.key: c for c in thrift.candidates}
+    wanted = objective.goal == "quality" or objective.within > 0
+    if wanted and objective.goal == "latency" and not search.deadline.passed:
+        known |= {c.deployment.key: c for c in down_the_slope(search, loop, thrift)}
+    cheaper = (thrift.chosen, *thrift.dearer) if wanted and thrift.chosen is not thrift.best else ()
+    found = replace(found, best=thrift.best, candidates=tuple(known.values()))
+    return found, thrift.best, cheaper
 
 
 def _theirs(search: Search) -> list[Deployment]:

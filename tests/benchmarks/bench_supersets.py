@@ -13,7 +13,7 @@ import sys
 from tests.benchmarks.report_table import markdown
 from tests.benchmarks.supersets import KINDS, worse
 
-PROMISED = ("pools", "exits", "speculation")
+PROMISED = ("pools", "pools-fast", "exits", "speculation")
 
 
 def main(arguments: list[str] | None = None) -> int:

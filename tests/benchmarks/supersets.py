@@ -119,6 +119,15 @@ def pools_pair(seed: int) -> Pair:
     return Pair("a pool more", replace(more, cluster=Cluster(kept)), more)
 
 
+def fast_pools_pair(seed: int) -> Pair:
+    """The same for the least latency, whose search looks for cheaper plans too."""
+    pair = pools_pair(seed)
+    bar = pair.more.objective.quality_min or random_problem(seed, requests=200).objective.quality_min
+    asked = Objective("latency", 0.95, bar)
+    less, more = (replace(p, objective=asked) for p in (pair.less, pair.more))
+    return Pair("a pool more, for latency", less, more)
+
+
 def nodes_pair(seed: int) -> Pair:
     """One pool has more nodes."""
     rng = np.random.default_rng([seed, 9])
@@ -250,6 +259,7 @@ def in_time_pair(seed: int) -> Pair:
 
 KINDS: dict[str, Callable[[int], Pair]] = {
     "pools": pools_pair,
+    "pools-fast": fast_pools_pair,
     "nodes": nodes_pair,
     "effort": effort_pair,
     "time": time_pair,

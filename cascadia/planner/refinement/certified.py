@@ -48,16 +48,9 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
     If it is slower settled than in the run that ranked it, those that this run ranks before that are tried too, and the
     best of all is taken. What was refused is kept in `state.seen`, with why.
     """
-    problem = state.search.problem
-    ordered = sorted(candidates, key=lambda c: rank(problem, c))
     refused: list[Candidate] = []
-    for c in ordered:
-        if len(refused) >= IN_RANK and c.load >= min(r.load for r in refused):
-            continue
-        if len(refused) >= (LATE if state.search.deadline.passed else 2 * IN_RANK):
-            break
-        if (found := _tried(state, c, refused)) is not None:
-            return _best_settled(state, found, ordered[ordered.index(c) + 1 :], refused)
+    if (first := _first_in_rank(state, candidates, refused)) is not None:
+        return first
     tried = {r.deployment.key for r in refused}
     rest = sorted((c for c in candidates if c.deployment.key not in tried), key=lambda c: c.load)
     for c in rest[:LEAST_LOADED]:
@@ -65,6 +58,34 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
             return None
         if (found := _tried(state, c, refused)) is not None:
             return found
+    return None
+
+
+def best_ahead(state: Refinement, best: Candidate) -> Candidate | None:
+    """Of what was seen, the best that holds and is better than `best` by the goal alone; None if none does."""
+    problem = state.search.problem
+    bar, least = problem.objective.quality_min or 0.0, rank(problem, best)[0]
+
+    def is_ahead(c: Candidate) -> bool:
+        return c.quality_lower >= bar and rank(problem, c)[0] < least
+
+    ahead = [c for c in state.seen.values() if is_ahead(c) and within_limits(problem, c)]
+    _first_in_rank(state, ahead, [])
+    held = [c for c in state.seen.values() if is_ahead(c) and _holds(problem, c)]
+    return min(held, key=lambda c: rank(problem, c), default=None)
+
+
+def _first_in_rank(
+    state: Refinement, candidates: Sequence[Candidate], refused: list[Candidate]
+) -> Candidate | None:
+    ordered = sorted(candidates, key=lambda c: rank(state.search.problem, c))
+    for at, c in enumerate(ordered):
+        if len(refused) >= IN_RANK and c.load >= min(r.load for r in refused):
+            continue
+        if len(refused) >= (LATE if state.search.deadline.passed else 2 * IN_RANK):
+            break
+        if (found := _tried(state, c, refused)) is not None:
+            return _best_settled(state, found, ordered[at + 1 :], refused)
     return None
 
 

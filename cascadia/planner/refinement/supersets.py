@@ -5,7 +5,8 @@ is searched, from single ones up, and each search
 
     best(P) = the best of  search(P, starting from best(P - p) for every pool p)  and those starts themselves
 
-so that by induction best(P) is at least as good as best(Q) for every Q within P. It is also what planning for Q alone
+where what is better than `best` and was met on the way to something cheaper counts (`thrift.py`), so that by induction
+best(P) is at least as good as best(Q) for every Q within P. It is also what planning for Q alone
 finds: tables are made pool by pool, and a search knows nothing of pools beyond its own. Beyond `EVERY` pools there are
 too many combinations: then each pool alone, and each pair, are searched before the whole.
 """
@@ -19,6 +20,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.refinement.batch_tokens import rebudgeted
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, rank, refine
+from cascadia.planner.refinement.thrift import Thrift, cheapest_beside, seeks
 from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
 from cascadia.planner.search.context import Search, on_pools
 
@@ -28,18 +30,21 @@ ONCE_MORE = 0.5
 """Share of the time after the single pools' searches for the best of them, where its part of the time cut it short."""
 
 Names = frozenset[str]
+Tried = dict[object, Candidate]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Found:
     """`best` is None where nothing keeps the bounds. `candidates` are of all parts, `loop` of the whole cluster, and so
-    is `search`, whose engines take as many tokens an iteration as `best`'s.
+    is `search`, whose engines take as many tokens an iteration as `best`'s. `thrift`: the cheapest beside `best`, where
+    it was looked for in all of them.
     """
 
     best: Candidate | None
     candidates: tuple[Candidate, ...]
     search: Search
     loop: BilevelResult
+    thrift: Thrift | None = None
 
 
 def best_of_parts(
@@ -55,19 +60,26 @@ def best_of_parts(
     """
     problem = search.problem
     best: dict[Names, Candidate] = {}
-    every: dict[object, Candidate] = {}
+    tried: dict[Names, Tried] = {}
     cut: dict[Names, Search] = {}
     loop: BilevelResult | None = None
+    thrift: Thrift | None = None
 
     def look(part: Search, names: Names, starts: Sequence[Deployment]) -> None:
-        nonlocal loop
+        nonlocal loop, thrift
         one = searched(part, solver_of, effort, progress, starts)
-        every.update((c.deployment.key, c) for c in one.candidates)
+        mine = tried.setdefault(names, {})
+        mine.update((c.deployment.key, c) for c in one.candidates)
         loop = one.loop
         if one.best is not None and (
             names not in best or rank(problem, one.best) <= rank(problem, best[names])
         ):
             best[names] = one.best
+        if names in best and seeks(problem.objective):
+            here = _all_within(tried, names).values()
+            thrift = cheapest_beside(one.search, one.loop, best[names], here, progress)
+            best[names] = thrift.best
+            mine.update((c.deployment.key, c) for c in thrift.candidates)
 
     every_part = list(parts(problem.cluster))
     for at, pools in enumerate(every_part):
@@ -95,9 +107,20 @@ def best_of_parts(
     assert (
         loop is not None
     )  # every stage fits on the whole cluster, which is left out only after another part
+    everywhere = frozenset(pool.name for pool in problem.cluster.pools)
+    thrift = thrift if everywhere in best else None
     chosen = min(best.values(), key=lambda c: rank(problem, c), default=None)
+    if thrift is not None and chosen is not None:
+        # Of equals that of the whole, beside which cheaper ones were looked for.
+        chosen = min(thrift.best, chosen, key=lambda c: rank(problem, c))
+        thrift = thrift if chosen is thrift.best else None
     search = (rebudgeted(search, chosen.deployment) if chosen else None) or search
-    return Found(chosen, tuple(every.values()), search, loop)
+    return Found(chosen, tuple(_all_within(tried, everywhere).values()), search, loop, thrift)
+
+
+def _all_within(tried: dict[Names, Tried], names: Names) -> Tried:
+    """Candidates that the parts within `names` have met."""
+    return {key: c for part in tried if part <= names for key, c in tried[part].items()}
 
 
 def _best_cut_short(problem: Problem, best: dict[Names, Candidate], cut: dict[Names, Search]) -> Names | None:

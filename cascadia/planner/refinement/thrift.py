@@ -5,25 +5,30 @@ So once the fastest plan is found, cheaper ones no more than `within` slower are
 `cost` under that latency. A few more searches under looser bounds tell how steep the way down is
 (`sensitivity/knee.py`). Where quality is sought, what is looked for costs less, reaches the best quality found and
 keeps the objective's own bounds.
+
+On the way down candidates are met that are better than the best. So each part of a cluster looks for cheaper ones
+(`supersets.py`), whether they are wanted or not: what is better is where the search goes on from.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from cascadia.domain.objective import Objective
 from cascadia.planner.deployment.simulation import Simulator
-from cascadia.planner.refinement.certified import first_certified
-from cascadia.planner.refinement.refine import Candidate, Effort, refine
+from cascadia.planner.refinement.certified import best_ahead, first_certified
+from cascadia.planner.refinement.refine import EFFORT, Candidate, Effort, refine
 from cascadia.planner.refinement.shortlist import shortlist
 from cascadia.planner.refinement.state import Ranked, Refinement, combine, composer, within_limits
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search
 
-EFFORT = Effort(simulated_requests=50_000, fewest_simulations=4)
+LITTLE = Effort(simulated_requests=50_000, fewest_simulations=4)
 ROUTINGS = 5
 """Of the search for a cheaper plan, which has from that for the fastest what combinations promise, and the routings:
 those of the best candidates."""
 
+NEAR = 0.03
+"""Where no tolerance is given, what is looked for is so near to the fastest."""
 LOOSER = (1.1, 1.25, 1.5, 2.0, 3.0)
 """Multiples of the least latency, at each of which the cheapest deployments by composition are simulated."""
 STARTS = 3
@@ -31,90 +36,97 @@ STARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Thrift:
-    """`chosen`: the cheapest that is about as fast, or as good. `candidates`: also what was tried here.
-    `dearer`: of those that promise as much, by rising cost, what lies between `chosen` and what it was found from."""
+    """`best`: no candidate that was met and holds is better by the goal. `chosen`: the cheapest that is about as fast,
+    or as good. `candidates`: also what was tried here. `dearer`: of those that promise as much, by rising cost, what
+    lies between `chosen` and `best`."""
 
+    best: Candidate
     chosen: Candidate
     candidates: tuple[Candidate, ...]
     dearer: tuple[Candidate, ...] = ()
 
 
-def cheapest_within(
-    search: Search,
-    loop: BilevelResult,
-    fastest: Candidate,
-    candidates: Sequence[Candidate],
-    progress: Callable[[str], None],
-) -> Thrift:
-    """Cheapest candidate near the fastest, for the goal `latency`; `candidates` are those that were simulated
-    on the way to `fastest`.
-    """
-    objective = search.problem.objective
-    if search.deadline.leaves_out("cheaper plans that are about as fast"):
-        return Thrift(fastest, tuple(candidates))
-    limit_s = fastest.latency_s * (1 + objective.within)
-    within = _under(search, limit_s)
-    progress(f"cheaper, and no slower than {limit_s:.3g} s")
-    best_first = sorted(candidates, key=lambda c: c.latency_s)
-    routings = list(dict.fromkeys(c.deployment.routing for c in best_first))[:ROUTINGS]
-    thrift = _cheapest(within, loop, fastest, candidates, routings=routings, progress=progress)
-    known = {c.deployment.key: c for c in thrift.candidates}
-    known |= {c.deployment.key: c for c in _down_the_slope(search, loop, thrift.chosen, fastest.latency_s)}
-    return Thrift(thrift.chosen, tuple(known.values()))
+def seeks(objective: Objective) -> bool:
+    """Tells whether the goal leaves open what plans cost, so that cheaper ones are looked for."""
+    return objective.goal in _LOOKED_FOR
 
 
-def cheapest_as_good(
+def cheapest_beside(
     search: Search,
     loop: BilevelResult,
     best: Candidate,
-    candidates: Sequence[Candidate],
+    candidates: Iterable[Candidate],
     progress: Callable[[str], None],
     *,
-    effort: Effort = EFFORT,
+    effort: Effort | None = None,
 ) -> Thrift:
-    """Cheapest candidate of at least the quality of `best`, for the goal `quality`, under the objective's bounds."""
-    if search.deadline.leaves_out("cheaper plans that are as good"):
-        return Thrift(best, tuple(candidates))
-    as_good = _under(search, search.problem.objective.latency_max_s, best.quality_lower)
-    progress(f"cheaper, and of quality {best.quality_lower:.4g} or better")
-    few = shortlist(Refinement(as_good, Simulator.of(search.problem), loop.references), loop, ROUTINGS)
-    # The best's own comes along: what needs the least by its work may keep no bound.
-    routings = list(dict.fromkeys([best.deployment.routing, *few]))
-    return _cheapest(as_good, loop, best, candidates, routings=routings, progress=progress, effort=effort)
+    """The cheapest beside the best, for the goals `latency` and `quality`; `candidates` are those that were simulated
+    on the way to `best`. `effort`: of the search for cheaper ones.
+    """
+    known = {c.deployment.key: c for c in (*candidates, best)}
+    if search.deadline.leaves_out(_LOOKED_FOR[search.problem.objective.goal]):
+        return Thrift(best, best, tuple(known.values()))
+    state = Refinement(search, Simulator.of(search.problem), loop.references, seen=known)
+    under = _beside(search, best)
+    progress(_LOOKED_FOR[search.problem.objective.goal])
+    routings = _routings(search, under, loop, best, known.values())
+    starts = [c.deployment for c in _by_cost(under, known.values())[:STARTS]]
+    _, tried = refine(
+        under, loop, effort=effort or LITTLE, progress=progress, starts=starts, routings=routings
+    )
+    known |= {c.deployment.key: c for c in tried if c.certificate or c.deployment.key not in known}
+    chosen = _cheapest(under, loop, best, known)
+    # Certificates are asked for on the way, and each may show another that is better.
+    while (better := best_ahead(state, best)) is not None:
+        best, under = better, _beside(search, better)
+        chosen = _cheapest(under, loop, best, known)
+    return Thrift(best, chosen, tuple(known.values()), _between(under, chosen, best, known.values()))
+
+
+_LOOKED_FOR = {
+    "latency": "cheaper plans that are about as fast",
+    "quality": "cheaper plans that are as good",
+}
+
+
+def _beside(search: Search, best: Candidate) -> Search:
+    """The search for the least cost among what is about as fast as `best`, or as good."""
+    objective = search.problem.objective
+    if objective.goal == "quality":
+        return _under(search, objective.latency_max_s, best.quality_lower)
+    return _under(search, best.latency_s * (1 + (objective.within or NEAR)))
+
+
+def _routings(
+    search: Search, under: Search, loop: BilevelResult, best: Candidate, candidates: Iterable[Candidate]
+) -> list[int]:
+    """Routings to look at. The best's own comes along: what needs the least by its work may keep no bound."""
+    if search.problem.objective.goal == "quality":
+        few = shortlist(Refinement(under, Simulator.of(under.problem), loop.references), loop, ROUTINGS)
+        return list(dict.fromkeys([best.deployment.routing, *few]))
+    fastest_first = sorted(candidates, key=lambda c: c.latency_s)
+    few = [best.deployment.routing, *(c.deployment.routing for c in fastest_first)]
+    return list(dict.fromkeys(few))[:ROUTINGS]
 
 
 def _cheapest(
-    under: Search,
-    loop: BilevelResult,
-    found: Candidate,
-    candidates: Sequence[Candidate],
-    *,
-    routings: Sequence[int],
-    progress: Callable[[str], None],
-    effort: Effort = EFFORT,
-) -> Thrift:
-    """Cheapest that is certified `under` its bounds, by a search from the cheapest of `candidates`; else `found`."""
-    known = {c.deployment.key: c for c in (found, *candidates)}
-
-    bar = under.problem.objective.quality_min or 0.0
-
-    def cheapest() -> list[Candidate]:
-        good = (c for c in known.values() if c.quality_lower >= bar and within_limits(under.problem, c))
-        return sorted(good, key=_by_cost)
-
-    starts = [c.deployment for c in cheapest()[:STARTS]]
-    _, tried = refine(under, loop, effort=effort, progress=progress, starts=starts, routings=routings)
-    known |= {c.deployment.key: c for c in tried}
-    state = Refinement(under, Simulator.of(under.problem), loop.references)
-    chosen = first_certified(state, cheapest()) or found
+    under: Search, loop: BilevelResult, best: Candidate, known: dict[object, Candidate]
+) -> Candidate:
+    """The cheapest that is certified `under` its bounds; what was asked is kept in `known`."""
+    state = Refinement(under, Simulator.of(under.problem), loop.references, seen=known)
+    chosen = first_certified(state, _by_cost(under, known.values())) or best
     # All that cost less may have failed their certificates.
-    if chosen.usd_per_hour > found.usd_per_hour:
-        chosen = found
+    chosen = best if chosen.usd_per_hour > best.usd_per_hour else chosen
     known[chosen.deployment.key] = chosen
-    # One of each price: what differs in routing or shares alone is much alike.
-    by_price = {c.usd_per_hour: c for c in reversed(cheapest())}
-    between = [by_price[usd] for usd in sorted(by_price) if chosen.usd_per_hour < usd < found.usd_per_hour]
-    return Thrift(chosen, tuple(known.values()), tuple(between))
+    return chosen
+
+
+def _between(
+    under: Search, chosen: Candidate, best: Candidate, candidates: Iterable[Candidate]
+) -> tuple[Candidate, ...]:
+    """One of each price: what differs in routing or shares alone is much alike."""
+    by_price = {c.usd_per_hour: c for c in reversed(_by_cost(under, candidates))}
+    return tuple(by_price[usd] for usd in sorted(by_price) if chosen.usd_per_hour < usd < best.usd_per_hour)
 
 
 def _under(search: Search, limit_s: float | None, quality_min: float | None = None) -> Search:
@@ -124,20 +136,21 @@ def _under(search: Search, limit_s: float | None, quality_min: float | None = No
     return replace(search, problem=replace(search.problem, objective=objective))
 
 
-def _by_cost(c: Candidate) -> tuple[float, int, float]:
-    return c.usd_per_hour, c.deployment.gpus, c.latency_s
+def _by_cost(under: Search, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Those that promise to keep the bounds, cheapest first."""
+    bar = under.problem.objective.quality_min or 0.0
+    good = (c for c in candidates if c.quality_lower >= bar and within_limits(under.problem, c))
+    return sorted(good, key=lambda c: (c.usd_per_hour, c.deployment.gpus, c.latency_s))
 
 
-def _down_the_slope(
-    search: Search, loop: BilevelResult, chosen: Candidate, fastest_s: float
-) -> list[Candidate]:
+def down_the_slope(search: Search, loop: BilevelResult, thrift: Thrift) -> list[Candidate]:
     """Candidates under ever looser bounds: what is cheapest by composition for the chosen routing, simulated."""
     state = Refinement(search, Simulator.of(search.problem), loop.references)
     window = composer(search, EFFORT.window_requests)
 
     def cheapest(times: float) -> list[Ranked]:
-        under = replace(state, search=_under(search, times * fastest_s))
-        return combine(under, window, chosen.deployment.routing, EFFORT)
+        under = replace(state, search=_under(search, times * thrift.best.latency_s))
+        return combine(under, window, thrift.chosen.deployment.routing, EFFORT)
 
     ranked = search.threads.map(cheapest, LOOSER)
     return state.simulate([r.deployment for found in ranked for r in found[:1]])

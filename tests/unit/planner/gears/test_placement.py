@@ -8,12 +8,12 @@ import pytest
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.planner.deployment.deployment import deployment
-from cascadia.planner.gears.placement import LOOKED_AT, cheaper_on_gears
+from cascadia.planner.gears.placement import LOOKED_AT, as_good_on_gears, cheaper_on_gears
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.state import Candidate
 from cascadia.planner.routing.routings import Mixed
-from tests.unit.planner.gears.test_plan_gears import plan, spiky_problem
+from tests.unit.planner.gears.test_plan_gears import plan, plan_for_spikes, spiky_problem
 
 pytestmark = pytest.mark.slow
 
@@ -99,3 +99,19 @@ def test_the_plan_costs_no_more_than_one_of_one_setting(result: PlanResult) -> N
     assert result.plan.predicted.usd_per_hour <= single.usd_per_hour
     assert result.plan.predicted.objective_s <= BOUND_S
     assert result.plan.predicted.quality.lower >= BAR
+
+
+def test_where_quality_is_sought_cheaper_replicas_are_taken_only_if_as_good_on_gears() -> None:
+    geared = plan_for_spikes()
+    dear, search = geared.fastest, geared.search
+    alike = [c for c in geared.candidates if c.quality_lower >= dear.quality_lower]
+    cheaper = sorted((c for c in alike if c.usd_per_hour < dear.usd_per_hour), key=lambda c: c.usd_per_hour)
+    alone = as_good_on_gears(search, dear, (), lambda _: None)
+    found = as_good_on_gears(search, dear, cheaper, lambda _: None)
+    assert alone is not None
+    assert found is not None
+    assert alone.candidate is dear
+    assert found.quality_lower >= alone.quality_lower - 1e-9
+    assert found.candidate.usd_per_hour <= dear.usd_per_hour
+    single = replace(search, problem=replace(search.problem, gears=1))
+    assert as_good_on_gears(single, dear, cheaper, lambda _: None) is None
