@@ -38,4 +38,5 @@ def beside(found: Found, deployment: Deployment, routings: Routings) -> Found:
     more = len(routings) - len(found.search.routings)
     prices = np.concatenate([found.loop.prices_s, np.full(more, np.nan)])
     references = References(search, found.loop.references.by_stage)
-    return replace(found, search=search, loop=replace(found.loop, prices_s=prices, references=references))
+    loop = replace(found.loop, prices_s=prices, references=references)
+    return replace(found, search=search, loop=loop, thrift=None)
