@@ -6,7 +6,8 @@ command that ends in `# fails` may fail. A block that begins with "```console ru
 there is no such program. `make demo-plan` stands for what the Makefile runs. Files of a page's blocks
 that begin with "```yaml file=NAME" are there from the start, and so are the examples, under docs/examples.
 
-`python docs/transcripts.py` writes the pages; with `--check` it fails where one is stale.
+`python docs/transcripts.py [PAGE...]` writes the pages, all unless some are named, as many at a time as cores;
+with `--check` it fails where one is stale.
 """
 
 import difflib
@@ -17,20 +18,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (
-    "README.md",
-    "docs/tutorial/first-cascade.md",
-    "docs/how-to/choose-a-quality-bar.md",
-    "docs/how-to/import.md",
-    "docs/how-to/mixed-fleet.md",
-    "docs/reference/python.md",
-    "docs/how-to/deploy-the-manifests.md",
-    "docs/benchmarks/paper.md",
-    "docs/examples/README.md",
-)
 SESSION = re.compile(r"(^```console run(?: needs=(\w+))?\n)(.*?)(?=^```$)", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 INSTEAD = {"make demo-plan": "cascadia demo --plan-only"}
@@ -83,21 +74,26 @@ def output(line: str, folder: Path) -> str:
     return "".join(f"{text.rstrip()}\n" for text in done.stdout.splitlines())
 
 
-def run(check: bool) -> int:
+def pages() -> list[str]:
+    found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    return [str(page.relative_to(ROOT)) for page in found if SESSION.search(page.read_text(encoding="utf-8"))]
+
+
+def run(names: list[str], check: bool) -> int:
+    olds = [(ROOT / name).read_text(encoding="utf-8") for name in names]
     stale = False
-    for name in PAGES:
-        path = ROOT / name
-        old = path.read_text(encoding="utf-8")
-        new = replayed(old)
-        if new != old:
-            stale = True
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for name, old, new in zip(names, olds, threads.map(replayed, olds), strict=True):
+            sys.stderr.write(f"{name}: {'as shown' if new == old else 'otherwise'}\n")
             sys.stderr.writelines(
                 difflib.unified_diff(old.splitlines(True), new.splitlines(True), name, "now")
             )
-            if not check:
-                path.write_text(new, encoding="utf-8")
+            stale |= new != old
+            if new != old and not check:
+                (ROOT / name).write_text(new, encoding="utf-8")
     return int(check and stale)
 
 
 if __name__ == "__main__":
-    sys.exit(run("--check" in sys.argv[1:]))
+    given = [name for name in sys.argv[1:] if name != "--check"]
+    sys.exit(run(given or pages(), "--check" in sys.argv[1:]))
