@@ -493,11 +493,9 @@ def asking(
         unbounded = replace(search.problem.objective, latency_max_s=None, levels=())
         search = replace(search, problem=replace(search.problem, objective=unbounded))
         full = nearly_full(search)
-        if not (starts := list(fullest(full))):
-            return False
-        return carried(full, starts) or tried(
-            search, replace(effort or effort_for(search.problem.cluster), **NO_CLIMB)
-        )
+        starts = list(fullest(full))
+        few = replace(effort or effort_for(search.problem.cluster), **NO_CLIMB)
+        return (bool(starts) and (carried(full, starts) or tried(search, few))) or mixed(search)
 
     def keeps(search: Search) -> bool:
         return tried(search, effort or effort_for(search.problem.cluster)) or mixed(search)
