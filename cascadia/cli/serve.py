@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from cascadia.domain.plan import Plan
-    from cascadia.router.server.asleep import Heartbeats
+    from cascadia.router.server.workers import Workers
     from cascadia.router.settings.model import RouterSettings
 
 
@@ -136,10 +136,10 @@ def serve(
                 load,
                 listening[number],
                 admin_at,
-                lambda: None,
+                parent.serves,
                 no_log=no_log,
                 place=place,
-                heartbeats=parent.heartbeats,
+                parent=parent,
             )
 
         parent = Workers(listening, one, admin_at, settings.limits.blocked_s)
@@ -165,7 +165,7 @@ def _serve(
     *,
     no_log: bool,
     place: Place | None = None,
-    heartbeats: "Heartbeats | None" = None,
+    parent: "Workers | None" = None,
 ) -> None:
     """Serves in this process, until SIGTERM."""
     from cascadia.router.access.keys_file import read_keys
@@ -185,7 +185,10 @@ def _serve(
     router.reloader = Reloader(router, load)
     if admin_at is not None:
         router.admin = AdminServer(router, admin_at)
-    run(router, listening, told, heartbeats, 0 if place is None else place.number)
+    if parent is None or place is None:
+        run(router, listening, told)
+    else:
+        run(router, listening, told, parent.heartbeats, place.number, parent.leaves)
     log.close()
 
 

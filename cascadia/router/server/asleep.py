@@ -32,15 +32,24 @@ class Heartbeats:
 
     def __init__(self, processes: int = 1) -> None:
         self._memory = mmap.mmap(-1, _TURNS.size * processes)
+        self._left = False
 
     def of(self, process: int) -> int:
         return int(_TURNS.unpack_from(self._memory, _TURNS.size * process)[0])
 
     def add(self, process: int) -> None:
-        _TURNS.pack_into(self._memory, _TURNS.size * process, self.of(process) + 1)
+        self._put(process, self.of(process) + 1)
 
     def end(self, process: int) -> None:
-        _TURNS.pack_into(self._memory, _TURNS.size * process, 0)
+        self._put(process, 0)
+
+    def leave(self) -> None:
+        """From now on, what this process would write is another's to write."""
+        self._left = True
+
+    def _put(self, process: int, beats: int) -> None:
+        if not self._left:
+            _TURNS.pack_into(self._memory, _TURNS.size * process, beats)
 
 
 class Asleep:

@@ -22,17 +22,23 @@ class Peers:
         self.count = count
         self.answers: dict[str, Answer] = {}
         self._server: asyncio.Server | None = None
+        self._inode = 0
 
     async def start(self) -> None:
         if self.count > 1:
             path = self._path(self.number)
             path.unlink(missing_ok=True)
             self._server = await asyncio.start_unix_server(self._answer, path)
+            self._inode = path.stat().st_ino
 
     async def stop(self) -> None:
         if self._server is not None:
             self._server.close()
-            self._path(self.number).unlink(missing_ok=True)
+            path = self._path(self.number)
+            with contextlib.suppress(FileNotFoundError):
+                # It may be its successor's by now.
+                if path.stat().st_ino == self._inode:
+                    path.unlink()
 
     async def ask(self, what: str, body: bytes = b"", patience_s: float = PATIENCE_S) -> dict[int, bytes]:
         """Answers of the others, by number; of those that answer."""

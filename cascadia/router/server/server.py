@@ -21,7 +21,7 @@ from cascadia.router.http.wire import Dates, ids
 from cascadia.router.server.app import Router
 from cascadia.router.server.asleep import Heartbeats, watch_own
 from cascadia.router.server.pulse import end_where_stalled
-from cascadia.router.server.workers import AT_ONCE
+from cascadia.router.server.workers import AT_ONCE, DRAIN, hear
 from cascadia.router.telemetry.internal_errors import of_loop
 
 MOST_DESCRIPTORS = 65_536
@@ -33,6 +33,8 @@ FEW_CLIENTS = 4096
 GC_THRESHOLDS = (2_500, 1_000, 20)
 """So few young objects are looked at in less than a millisecond or two; 20,000 held every stream up for 3 to 7. Those
 that outlive it are streams, which leave no cycles."""
+SUCCESSOR_S = 15.0
+"""For another process to serve in this one's place; then it drains all the same."""
 SWEEP_S = 0.25
 """How often connections are looked over for clients that are too slow: one timer for all, none a request."""
 
@@ -96,14 +98,23 @@ class Server:
         self._over.set()
         self._closing.set()
 
-    async def serve(self, sockets: list[socket.socket]) -> None:
-        """Serves until `stop`, and what was under way then is done; not for longer than `drain_s`."""
+    def leave(self, ask: Callable[[], None]) -> None:
+        """Takes requests until there is another process to take them, which is asked for; then drains."""
+        if not self.router.draining:
+            ask()
+            self.loop.call_later(SUCCESSOR_S, self.drain)
+
+    async def serve(self, sockets: list[socket.socket], told: Callable[[], None] | None = None) -> None:
+        """Serves until `stop`, and what was under way then is done; not for longer than `drain_s`. `told` is called
+        once clients are taken."""
         listeners = [
             await self.loop.create_server(lambda: ClientConnection(self), sock=listening, backlog=BACKLOG)
             for listening in sockets
         ]
         self._sweep()
         self.started = True
+        if told is not None:
+            told()
         try:
             await self._closing.wait()
             waiting = [one for listening in sockets for one in waiting_at(listening)]
@@ -159,20 +170,26 @@ def clients_of(descriptors: int) -> int:
 
 
 async def serve(
-    router: Router, listening: socket.socket, descriptors: int | None = None, *, alone: bool = True
+    router: Router,
+    listening: socket.socket,
+    told: Callable[[], None],
+    descriptors: int | None = None,
+    leave: Callable[[], None] | None = None,
 ) -> None:
-    """Serves until `SIGTERM` or `SIGINT`, and what was under way then is done. A second one ends it at once where it is
-    `alone`; among several processes that is for their parent to say."""
+    """Serves until `SIGTERM` or `SIGINT`, and what was under way then is done. A second one ends it at once; among
+    several processes that is for their parent to say, whom `leave` asks for a successor."""
     server = Server(router, descriptors)
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, server.stop if alone else server.drain)
-    if not alone:
-        loop.add_signal_handler(AT_ONCE, server.end)
+        loop.add_signal_handler(number, server.stop if leave is None else partial(server.leave, leave))
     loop.add_signal_handler(signal.SIGHUP, router.hang_up)
+    if leave is not None:
+        loop.add_signal_handler(DRAIN, server.drain)
+        loop.add_signal_handler(AT_ONCE, server.end)
+        hear()
     await router.start()
     try:
-        await server.serve([listening])
+        await server.serve([listening], told)
     finally:
         await router.stop()
 
@@ -183,9 +200,10 @@ def run(
     told: Callable[[], None],
     heartbeats: Heartbeats | None = None,
     number: int = 0,
+    leave: Callable[[], None] | None = None,
 ) -> None:
-    """`told` is called once, before the first request can be served. `heartbeats`: where the parent looks whether
-    the loop of this process, its `number`, goes on; without it a thread of this process does.
+    """`told` is called once clients are taken. `heartbeats`: where the parent looks whether the loop of this process,
+    its `number`, goes on; without it a thread of this process does. `leave` asks the parent for a successor.
     """
     limits = router.settings.limits
     mine = heartbeats or Heartbeats()
@@ -202,9 +220,8 @@ def run(
         descriptors = _descriptors()
         turn = partial(mine.add, number) if limits.blocked_s else None
         end_where_stalled(asyncio.get_running_loop(), limits.stall_s, turn)
-        told()
         try:
-            await serve(router, listening, descriptors, alone=heartbeats is None)
+            await serve(router, listening, told, descriptors, leave)
         finally:
             mine.end(number)
 

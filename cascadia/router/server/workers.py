@@ -9,9 +9,10 @@ import ctypes
 import os
 import signal
 import socket
+import struct
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -29,9 +30,14 @@ LAST_S = 3.0
 """For a worker that is told to end to write its stack; then it is killed."""
 PR_SET_PDEATHSIG = 1
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+DRAIN = signal.SIGUSR2
 AT_ONCE = signal.SIGUSR1
-"""From the parent to a worker: end without waiting for what runs. Signals to drain come to it more than once: from the
-parent, from who signals all processes of a service (systemd), and from the kernel where the parent was killed."""
+"""From the parent to a worker: finish what runs, or end without waiting for it. The kernel says the former too, where
+the parent was killed. SIGTERM is of somebody else, to this worker alone or to all processes of a service (systemd)."""
+_HELD = (*_SIGNALS, DRAIN)
+"""What comes to a worker before it listens for signals is held back until it does: clients may wait for it already."""
+_SERVES, _LEAVES = b"s", b"l"
+_WORD = struct.Struct("=ic")
 
 
 def shared(settings: RouterSettings, workers: int) -> RouterSettings:
@@ -69,6 +75,11 @@ def shared(settings: RouterSettings, workers: int) -> RouterSettings:
     return replace(with_each_stage(settings, stage), limits=limits)
 
 
+def hear() -> None:
+    """Lets signals come to this worker, which listens for them now."""
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+
+
 class Workers:
     """`serve` is called in each worker with its number, and returns when that is to end. `common`: a socket at which
     all of them listen."""
@@ -91,21 +102,27 @@ class Workers:
         self._asleep: dict[int, Asleep] = {}
         self._ending: dict[int, float] = {}
         """When workers that were blocked were told to end."""
+        self._left: dict[int, int] = {}
+        """Numbers of workers that end, each with a successor."""
+        self._serving: set[int] = set()
+        self._words, self._worker_words = os.pipe()
+        os.set_blocking(self._words, False)
+        self._told: Callable[[], None] | None = None
         self._stopping = False
         self._quick = 0
         self._failed = False
 
     def run(self, told: Callable[[], None]) -> int:
-        """Runs workers until SIGTERM or SIGINT, and all workers are done. The exit code: 1 where one of them
-        failed at the end, or where they cannot be kept alive.
+        """Runs workers until SIGTERM or SIGINT, and all workers are done. `told` is called once all of them serve. The
+        exit code: 1 where one of them failed at the end, or where they cannot be kept alive.
         """
+        self._told = told
         for one in _SIGNALS:
             signal.signal(one, self._pass_on)
         # It is waited for, for a while at a time.
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
         for number in range(len(self._listening)):
             self._begin(number)
-        told()
         while self._numbers:
             pid, status = self._ended()
             if pid not in self._numbers:
@@ -115,18 +132,20 @@ class Workers:
             self._ending.pop(pid, None)
             lived_s = time.monotonic() - self._started_s.pop(pid)
             if self._stopping:
-                # One that had not begun to listen for signals has nothing to finish.
-                self._failed |= status not in (0, signal.SIGTERM)
+                # One that had not begun to listen for signals is ended by this one.
+                self._failed |= status not in (0, AT_ONCE)
                 continue
+            if self._left.pop(pid, None) is not None:
+                continue
+            self._serving.discard(number)
             self._quick = self._quick + 1 if lived_s < QUICK_S else 0
             if self._quick >= MOST_QUICK * len(self._listening):
                 self._failed = True
-                self._stop(signal.SIGTERM)
+                self._stop()
                 continue
             if self._quick:
                 time.sleep(PAUSE_S)
-            if not self._stopping:
-                self._begin(number)
+            self._begin(number)
         return int(self._failed)
 
     def _ended(self) -> tuple[int, int]:
@@ -136,10 +155,48 @@ class Workers:
             if pid:
                 return pid, status
             signal.sigtimedwait({signal.SIGCHLD}, LOOK_S)
+            self._listen_to_workers()
             if self._blocked_s:
                 for pid, number in tuple(self._numbers.items()):
-                    self._look_at(pid, number)
+                    if pid not in self._left:
+                        self._look_at(pid, number)
         return 0, 0
+
+    def serves(self) -> None:
+        """A worker's word to its parent: it takes clients."""
+        self._say(_SERVES)
+
+    def leaves(self) -> None:
+        """A worker's word to its parent: it is to end, and goes on until its successor serves."""
+        self.heartbeats.leave()
+        self._say(_LEAVES)
+
+    def _say(self, what: bytes) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._worker_words, _WORD.pack(os.getpid(), what))
+            # It wakes the parent.
+            os.kill(os.getppid(), signal.SIGCHLD)
+
+    def _listen_to_workers(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while word := os.read(self._words, _WORD.size):
+                pid, what = _WORD.unpack(word)
+                if pid not in self._numbers or pid in self._left or self._stopping:
+                    continue
+                if what == _SERVES:
+                    self._on_serving(self._numbers[pid])
+                else:
+                    self._left[pid] = self._numbers[pid]
+                    self._begin(self._numbers[pid])
+
+    def _on_serving(self, number: int) -> None:
+        for pid, left in self._left.items():
+            if left == number:
+                self._tell(DRAIN, (pid,))
+        self._serving.add(number)
+        if self._told is not None and len(self._serving) == len(self._listening):
+            self._told()
+            self._told = None
 
     def _look_at(self, pid: int, number: int) -> None:
         told_s = self._ending.get(pid)
@@ -160,13 +217,14 @@ class Workers:
         sys.stdout.flush()
         sys.stderr.flush()
         # None is taken between: the parent would not know the worker yet, and the worker would do as the parent does.
-        signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         self.heartbeats.end(number)
-        pid = os.fork()
-        if pid:
-            self._numbers[pid] = number
-            self._asleep[pid] = Asleep(pid)
-            self._started_s[pid] = time.monotonic()
+        pid = None if self._stopping else os.fork()
+        if pid != 0:
+            if pid is not None:
+                self._numbers[pid] = number
+                self._asleep[pid] = Asleep(pid)
+                self._started_s[pid] = time.monotonic()
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
             return
         code = 1
@@ -185,36 +243,34 @@ class Workers:
         for other, listening in enumerate(self._listening):
             if other != number:
                 listening.close()
-        for one in (signal.SIGTERM, signal.SIGINT):
+        for one in _SIGNALS:
             signal.signal(one, signal.SIG_DFL)
-        # Until the loop listens for it: the default would end a worker for a reload that came early.
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)
         # Ctrl-C is for the parent, which passes it on once.
         os.setpgid(0, 0)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, (*_SIGNALS, signal.SIGCHLD))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD,))
         # Nobody would look after it, nor pass signals on: it drains where its parent was killed.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, DRAIN)
         # The parent may have gone before `prctl`, which tells of later deaths only.
         if os.getppid() != parent:
-            os._exit(1)
+            os.kill(os.getpid(), DRAIN)
 
     def _pass_on(self, number: int, _: object) -> None:
         if number == signal.SIGHUP:
-            self._tell(number)
+            self._tell(number, self._numbers)
         else:
-            self._stop(number)
+            self._stop()
 
-    def _stop(self, number: int) -> None:
+    def _stop(self) -> None:
         """The workers' sockets stay open for as long as they want; the parent's would keep the port open for ever."""
         if self._stopping:
-            self._tell(AT_ONCE)
+            self._tell(AT_ONCE, self._numbers)
             return
         self._stopping = True
         for listening in (*self._listening, *self._common):
             listening.close()
-        self._tell(number)
+        self._tell(DRAIN, self._numbers)
 
-    def _tell(self, number: int) -> None:
-        for pid in tuple(self._numbers):
+    def _tell(self, number: int, pids: Iterable[int]) -> None:
+        for pid in tuple(pids):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)

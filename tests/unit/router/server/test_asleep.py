@@ -108,7 +108,7 @@ SEVERAL = """
 import os, socket, sys, time
 from cascadia.router.server.asleep import Heartbeats
 from cascadia.router.server.pulse import end_where_stalled
-from cascadia.router.server.workers import Workers
+from cascadia.router.server.workers import Workers, hear
 import asyncio
 from functools import partial
 from pathlib import Path
@@ -119,6 +119,8 @@ def waits_here():
     os.read(os.pipe()[0], 1)
 
 def serve(number):
+    hear()
+
     async def main():
         end_where_stalled(asyncio.get_running_loop(), 60.0, partial(parent.heartbeats.add, number))
         await asyncio.sleep(0.7)

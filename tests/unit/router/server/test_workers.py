@@ -90,9 +90,10 @@ def workers_of(parent: int) -> list[int]:
 
 @asynccontextmanager
 async def serving(
-    folder: Path, engine: FakeEngine, count: int, descriptors: int | None = None
+    folder: Path, engine: FakeEngine, count: int, descriptors: int | None = None, *, settled: bool = True
 ) -> AsyncIterator[tuple[Process, str, Path]]:
-    """The process, its address, and its router.yaml. It may open no more than `descriptors`."""
+    """The process, its address, and its router.yaml. It may open no more than `descriptors`.
+    `settled`: once all workers are there."""
     path = folder / "router.yaml"
     path.write_text(json.dumps({"stages": [{"name": "small", "replicas": [{"url": engine.url}]}]}))
     arguments = ["serve", path, "--port=0", "--json", "--no-log", f"--workers={count}"]
@@ -101,7 +102,7 @@ async def serving(
     assert process.stdout is not None
     try:
         url = json.loads(await process.stdout.readuntil(b"}\n"))["url"]
-        await until(lambda: count == 1 or len(workers_of(process.pid)) == count)
+        await until(lambda: count == 1 or not settled or len(workers_of(process.pid)) == count)
         yield process, url, path
     finally:
         if process.returncode is None:
@@ -220,6 +221,120 @@ def test_workers_whose_parent_is_killed_finish_what_they_began_however_often_the
             await until(lambda: not any(alive(pid) for pid in pids))
 
     uvloop.run(main())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_whoever_asks_when_serving_was_told_is_answered_though_it_ends_at_once(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), serving(tmp_path, engine, 2, settled=False) as (process, url, _):
+            asking = [await stream(url) for _ in range(30)]
+            process.send_signal(number)
+            await asyncio.gather(*(whole(*one) for one in asking))
+            await process.wait()
+            await until_closed(url)
+
+    uvloop.run(main())
+
+
+def test_new_clients_go_past_a_worker_that_ends_to_its_successor(tmp_path: Path) -> None:
+    """The long streams of the first go on, though it is told once more to end."""
+    writers: list[asyncio.StreamWriter] = []
+    over = asyncio.Event()
+
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        event(writer, delta("a"))
+        if len(writers) < 8:
+            writers.append(writer)
+            await over.wait()
+        event(writer, "[DONE]")
+        writer.write(b"0\r\n\r\n")
+
+    async def main() -> None:
+        engine = FakeEngine(answer=answer)
+        async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
+            long = [asyncio.create_task(streamed(url)) for _ in range(8)]
+            await until(lambda: len(writers) == 8)
+            before = workers_of(process.pid)
+            for pid in before:
+                os.kill(pid, signal.SIGTERM)
+            # None waits for a stream that began before, neither now nor when the successors serve.
+            await asyncio.gather(*(streamed(url) for _ in range(30)))
+            await until(lambda: len(workers_of(process.pid)) == 4)
+            os.kill(before[0], signal.SIGTERM)
+            await asyncio.gather(*(streamed(url) for _ in range(30)))
+            assert not any(one.done() for one in long)
+            over.set()
+            await asyncio.gather(*long)
+            await until(lambda: not any(alive(pid) for pid in before))
+            assert await figure(url, "cascadia_workers ") == 2
+            process.terminate()
+            assert await process.wait() == 0
+
+    uvloop.run(main())
+
+
+def test_a_killed_worker_breaks_its_own_streams_and_no_others_and_who_waits_is_served(tmp_path: Path) -> None:
+    over = asyncio.Event()
+
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        event(writer, delta("a"))
+        await over.wait()
+        event(writer, "[DONE]")
+        writer.write(b"0\r\n\r\n")
+
+    async def main() -> None:
+        engine = FakeEngine(answer=answer)
+        async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
+            streams = [await stream(url) for _ in range(16)]
+            for reader, _ in streams:
+                await reader.readuntil(b'"a"')
+            first = workers_of(process.pid)[0]
+            own = {writer.get_extra_info("sockname")[1] for _, writer in streams} & clients_of(first, url)
+            assert 0 < len(own) < 16
+            # It takes nobody any more, though the kernel still gives it clients.
+            os.kill(first, signal.SIGSTOP)
+            waiting = [await stream(url) for _ in range(16)]
+            os.kill(first, signal.SIGKILL)
+            over.set()
+            for reader, writer in (*streams, *waiting):
+                if writer.get_extra_info("sockname")[1] not in own:
+                    await whole(reader, writer)
+                writer.close()
+
+    uvloop.run(main())
+
+
+async def stream(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection of its own that asked for a stream, and nothing more."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+    writer.write(STREAM.replace(b"host: x\r\n", b"host: x\r\nconnection: close\r\n"))
+    return reader, writer
+
+
+async def streamed(url: str) -> None:
+    await whole(*await stream(url))
+
+
+async def whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    assert (await asyncio.wait_for(reader.read(), 60)).endswith(b"[DONE]\n\n\r\n0\r\n\r\n")
+    writer.close()
+
+
+def clients_of(pid: int, url: str) -> set[int]:
+    """Ports of the clients that this process has taken."""
+    here = f":{int(url.rpartition(':')[2]):04X}"
+    own = {os.readlink(one) for one in Path(f"/proc/{pid}/fd").iterdir() if one.is_symlink()}
+    found = (line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:])
+    return {
+        int(there[-4:], 16)
+        for _, at, there, _, _, _, _, _, _, inode, *_ in found
+        if at.endswith(here) and f"socket:[{inode}]" in own
+    }
 
 
 BODY = b'{"model":"small","messages":[{"role":"user","content":"q"}],"stream":true}'
