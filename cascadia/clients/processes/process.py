@@ -37,8 +37,8 @@ def bound_to(cores: Collection[int]) -> Callable[[], None] | None:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """Program to start. `env` goes on top of this process's own; `cores`: CPUs that it may use, all where
-    empty.
+    """Program to start. `env` goes on top of this process's own, less the variables `withheld`; `cores`: CPUs that it
+    may use, all where empty.
 
     `health_path` None: it is ready as soon as it runs. `startup_s`: longer than that without an answer is a failed
     start. `drain_s`: what it may take to end after SIGTERM.
@@ -48,10 +48,15 @@ class Program:
     argv: tuple[str, ...]
     port: int
     env: Mapping[str, str] = field(default_factory=dict)
+    withheld: Collection[str] = ()
     cores: tuple[int, ...] = ()
     health_path: str | None = "/health"
     startup_s: float = 3600.0
     drain_s: float = 120.0
+
+    def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
+        """What it is started with by a process whose environment is `ours`."""
+        return {name: value for name, value in ours.items() if name not in self.withheld} | dict(self.env)
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +199,7 @@ class LocalProcess:
         program = self.program
         return await asyncio.create_subprocess_exec(
             *guarded(program.argv, self.log, self._log_bytes),
-            env={**os.environ, **program.env, local_guard.MARK: self._mark},
+            env={**program.environment(os.environ), local_guard.MARK: self._mark},
             stdin=asyncio.subprocess.PIPE,
             preexec_fn=bound_to(program.cores),
             start_new_session=True,

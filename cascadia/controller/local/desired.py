@@ -21,7 +21,7 @@ from cascadia.controller.local.judge import (
 )
 from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local.one_pass import one_pass_launches, one_pass_router
-from cascadia.controller.local.router_file import is_elsewhere, replicas_of
+from cascadia.controller.local.router_file import is_elsewhere, replicas_of, secrets_of
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
@@ -72,8 +72,13 @@ class LocalPlan:
 def local_plan(plan: Plan, local: Local | None = None) -> LocalPlan:
     """Raises `BadInput` where this is no plan for one machine, or the file names a stage that the plan lacks."""
     local = local or Local()
-    if in_one_pass(plan):
-        return _in_one_pass(plan, local)
+    found = _in_one_pass(plan, local) if in_one_pass(plan) else _in_cascade(plan, local)
+    secrets = secrets_of(found.router)
+    launches = {kind: replace(launch, secrets=secrets) for kind, launch in found.launches.items()}
+    return replace(found, launches=launches)
+
+
+def _in_cascade(plan: Plan, local: Local) -> LocalPlan:
     _check(plan, local)
     launches: dict[Kind, Launch] = {}
     counts: Counter[Kind] = Counter()

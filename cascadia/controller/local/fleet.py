@@ -66,6 +66,7 @@ class LocalFleet:
             argv,
             port.number,
             env,
+            launch.withheld,
             cores=_cores(gpus) if launch.cores else (),
             health_path=launch.health_path,
             startup_s=launch.startup_s,

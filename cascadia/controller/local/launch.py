@@ -1,6 +1,7 @@
 """Launch of a replica of a kind on a machine, and the names of a plan's kinds."""
 
 import json
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -14,6 +15,8 @@ COMMAND = (sys.executable, "-P", "-c", "from cascadia.cli.main import main; main
 PORT, NAME, GPUS = "{port}", "{name}", "{gpus}"
 """Stand in an argument or a variable for what is known only when a replica starts."""
 
+_WORD = re.compile(r"\w+")
+
 
 @dataclass(frozen=True, slots=True)
 class Launch:
@@ -22,6 +25,7 @@ class Launch:
 
     `capacity_rps`: what its plan gives one replica to do, and its weight among those of its stage. `max_concurrency`
     None leaves the router's default. `learns`: what the router's file says of the replica to a balancing that learns.
+    `secrets`: variables that hold the router's; a replica is started without them, unless its command names one.
     """
 
     kind: Kind
@@ -34,6 +38,7 @@ class Launch:
     capacity_rps: float = 1.0
     max_concurrency: int | None = None
     learns: Mapping[str, Any] = field(default_factory=dict)
+    secrets: tuple[str, ...] = ()
 
     def filled(
         self, *, port: int, name: str, gpus: tuple[int, ...]
@@ -49,6 +54,12 @@ class Launch:
         return tuple(map(fill, self.argv)), {key: fill(value) for key, value in self.env.items()}
 
     @property
+    def withheld(self) -> frozenset[str]:
+        """Variables that a replica does not inherit."""
+        named = {word for text in (*self.argv, *self.env.values()) for word in _WORD.findall(text)}
+        return frozenset(self.secrets) - named
+
+    @property
     def document(self) -> dict[str, Any]:
         return asdict(self)
 
@@ -56,7 +67,8 @@ class Launch:
 def launch_of(document: Mapping[str, Any]) -> Launch:
     """Reads back what `Launch.document` gave, after a journey as JSON."""
     members = dict(document)
-    return Launch(**members | {"kind": Kind(**members["kind"]), "argv": tuple(members["argv"])})
+    lists = {name: tuple(members[name]) for name in ("argv", "secrets")}
+    return Launch(**members | {"kind": Kind(**members["kind"]), **lists})
 
 
 def spec_of(argv: tuple[str, ...], env: Mapping[str, str]) -> str:

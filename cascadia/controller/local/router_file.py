@@ -1,6 +1,6 @@
 """The router's file on this machine: a plan's router.yaml, with the replicas that there are."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,6 +88,22 @@ def with_replicas(
 def is_elsewhere(stage: Mapping[str, Any]) -> bool:
     """Tells whether a stage of a plan's router.yaml is somebody else's API, whose address the plan knows."""
     return "replicas" in stage
+
+
+def secrets_of(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """Variables that hold secrets of the router: those that its file names, each in a key that ends in `_env`."""
+
+    def within(found: object) -> Iterator[str]:
+        if isinstance(found, Mapping):
+            for name, value in found.items():
+                if str(name).endswith("_env") and isinstance(value, str):
+                    yield value
+                yield from within(value)
+        elif isinstance(found, Sequence) and not isinstance(found, str):
+            for each in found:
+                yield from within(each)
+
+    return tuple(sorted(set(within(document))))
 
 
 def replicas_of(stage: Mapping[str, Any]) -> str:

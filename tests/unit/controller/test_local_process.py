@@ -231,3 +231,23 @@ def test_after_kill_9_of_the_supervisor_or_the_guard_nothing_is_left(tmp_path: P
     finally:
         parent.kill()
         parent.wait(timeout=60)
+
+
+def test_it_inherits_all_of_our_environment_but_what_is_withheld(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRONTIER_KEY", "sk-mine")
+    monkeypatch.setenv("HF_TOKEN", "theirs")
+    code = "import json, os, signal; print(json.dumps(dict(os.environ)), flush=True); signal.pause()"
+    argv = (sys.executable, "-c", code)
+    given = Program("one", argv, free_port(), withheld=("FRONTIER_KEY",), health_path=None, drain_s=5.0)
+
+    async def scenario(process: LocalProcess) -> None:
+        await until(lambda: process.log.exists() and bool(said(process.log)))
+        (environment,) = said(process.log)
+        assert environment["HF_TOKEN"] == "theirs"
+        assert "FRONTIER_KEY" not in environment
+        guard = Path(f"/proc/{process.pid}/environ").read_bytes()
+        assert b"sk-mine" not in guard
+
+    run(scenario, tmp_path, given)

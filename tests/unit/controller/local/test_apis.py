@@ -10,6 +10,7 @@ import pytest
 from cascadia.clients.processes.ports import free_port
 from cascadia.controller.local.apis import check_apis
 from cascadia.controller.local.desired import local_plan
+from cascadia.controller.local.launch import launch_of
 from cascadia.domain.errors import BadInput
 from cascadia.testing.engines import FakeEngine, send, started
 from cascadia.testing.plans import FRONTIER_API, stage
@@ -36,6 +37,21 @@ def test_another_api_is_another_routing(tmp_path: Path) -> None:
     told = told.model_copy(update={"stages": {"small": told.stages["small"]}})
     one, other = (local_plan(replace(plan, stages=(plan.stages[0], each)), told) for each in (away, dear))
     assert one.routing != other.routing
+
+
+def test_engines_are_started_without_the_keys_of_the_router_unless_their_command_names_one(
+    tmp_path: Path,
+) -> None:
+    told = local(tmp_path)
+    keys = {"keys": {"redis_url_env": "REDIS_URL"}, "judge": {"replicas": [{"api_key_env": "JUDGE_KEY"}]}}
+    small = told.stages["small"].model_copy(update={"env": {"OPENAI_API_KEY": "$JUDGE_KEY"}})
+    told = told.model_copy(
+        update={"router": {**told.router, **keys}, "stages": {**told.stages, "small": small}}
+    )
+    launches = {kind.stage: launch for kind, launch in local_plan(two_stages(1, 1), told).launches.items()}
+    assert launches["large"].withheld == {"REDIS_URL", "JUDGE_KEY"}
+    assert launches["small"].withheld == {"REDIS_URL"}
+    assert launch_of(launches["large"].document) == launches["large"]
 
 
 def routed(url: str) -> dict[str, Any]:
