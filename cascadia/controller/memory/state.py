@@ -145,5 +145,5 @@ def _told(path: Path, *names: str) -> dict[str, Any]:
 
 
 def digest_of(plan: Path) -> str | None:
-    """SHA-256 of the file's content; None where it has gone."""
+    """BLAKE2b of the file's content; None where it has gone."""
     return blake2b(plan.read_bytes(), digest_size=8).hexdigest() if plan.exists() else None
