@@ -4,7 +4,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -94,14 +93,15 @@ def _reproduce(
 @contextmanager
 def _folder(out: Path | None, sources: "tuple[Source, ...]") -> Iterator[Path]:
     """The folder that keeps what is measured: for good, or until the command ends."""
+    from cascadia.files.scratch import scratch
     from cascadia.reproduce.sources import check
 
     check(sources)
     if out is not None:
         yield out
         return
-    with TemporaryDirectory(prefix="cascadia-reproduce-") as scratch:
-        yield Path(scratch)
+    with scratch("reproduce-") as folder:
+        yield folder
 
 
 def _tell(items: "list[Item]", sources: "tuple[Source, ...]", out: Path | None, output: Output) -> None:

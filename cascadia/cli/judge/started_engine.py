@@ -3,11 +3,9 @@
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -19,6 +17,7 @@ from cascadia.cli.judge.probe_engine import ProbeEngine
 from cascadia.clients.processes.guard import PR_SET_PDEATHSIG
 from cascadia.clients.processes.ports import HOST, free_port
 from cascadia.domain.errors import BadInput, CascadiaError
+from cascadia.files.scratch import scratch
 
 if TYPE_CHECKING:
     import httpx
@@ -39,7 +38,6 @@ def started(command: Sequence[str]) -> Iterator[ProbeEngine]:
     import httpx
 
     port, parent, libc = free_port(), os.getpid(), ctypes.CDLL(None)
-    slots = Path(tempfile.mkdtemp(prefix="cascadia-slots-", dir=RAM_DISK if RAM_DISK.is_dir() else None))
 
     def prepare() -> None:
         # However this process goes, an engine that nobody can reach must not keep its memory.
@@ -49,8 +47,8 @@ def started(command: Sequence[str]) -> Iterator[ProbeEngine]:
 
     # The server that comes has a way of its own to end.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    told = ("--host", HOST, "--port", str(port), "--slot-save-path", str(slots))
-    try:
+    with scratch("slots-", RAM_DISK if RAM_DISK.is_dir() else None) as slots:
+        told = ("--host", HOST, "--port", str(port), "--slot-save-path", str(slots))
         try:
             engine = subprocess.Popen([*command, *told], stdin=subprocess.DEVNULL, preexec_fn=prepare)
         except OSError as error:
@@ -69,8 +67,6 @@ def started(command: Sequence[str]) -> Iterator[ProbeEngine]:
         finally:
             ending.set()
             _end(engine)
-    finally:
-        shutil.rmtree(slots, ignore_errors=True)
 
 
 def _healthy(client: "httpx.Client") -> bool:

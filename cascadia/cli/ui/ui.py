@@ -2,7 +2,6 @@
 
 import sys
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import click
 
@@ -34,6 +33,7 @@ def ui(spec: Path, host: str, port: int, output: Output) -> None:
     """
     from cascadia.cli.plan.outputs import PLAN_FILES
     from cascadia.clients.processes.http_server import BACKLOG, run
+    from cascadia.files.scratch import scratch
     from cascadia.planner.spec.file import read_spec
     from cascadia.whatif.app import application
     from cascadia.whatif.plans import Plans
@@ -48,7 +48,7 @@ def ui(spec: Path, host: str, port: int, output: Output) -> None:
             write(f"the planner is at {url} (end it with Ctrl-C)")
         sys.stdout.flush()
 
-    with TemporaryDirectory(prefix="cascadia-ui-") as folder:
+    with scratch("ui-") as folder:
         worker = Worker([sys.executable, "-P", "-c", CHILD], spec.resolve())
-        plans = Plans(worker, Path(folder))
+        plans = Plans(worker, folder)
         run(application(plans, spec, hosts=LOOPBACK | {host}, files=PLAN_FILES), listening, told)
