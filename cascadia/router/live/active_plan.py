@@ -19,6 +19,7 @@ from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.gates.base import Gate
 from cascadia.router.gates.build import Judge, judge_of
 from cascadia.router.gates.cache import CachedGate
+from cascadia.router.gates.heard import caches
 from cascadia.router.handlers.service import Service
 from cascadia.router.live.fleet_load import FleetLoad
 from cascadia.router.live.gears import Gears
@@ -64,6 +65,9 @@ class ActivePlan:
         gate: Gate | None
         if before is not None and same:
             self._judge, gate = before._judge, before.cascade.scoring.gate
+            # The file may name what was trained anew under its old name and address.
+            for cached in caches(gate):
+                cached.doubt()
         else:
             self._judge = judge_of(judge, limits, metrics, examiner, held)
             gate = given_gate or self._judge.gate

@@ -15,6 +15,7 @@ from cascadia.router.examiner.examinations import said
 from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.gates.agreement import AgreementGate
 from cascadia.router.gates.base import JudgeFailed
+from cascadia.router.gates.cache import SURE_S, CachedGate
 from cascadia.router.gates.certainty import CertaintyGate
 from cascadia.router.gates.context import ASKED, GateContext
 from cascadia.router.gates.ensemble import EnsembleGate
@@ -102,6 +103,56 @@ def test_an_embedding_judge_without_certainty_asks_for_no_logprobs_and_keeps_its
         assert len(judge.requests) == 1
         assert "certainty" not in judge.requests[0]
         assert "logprobs" not in small.requests[0]
+
+    run(main)
+
+
+def named(*verdicts: tuple[float, str] | None) -> FakeEngine:
+    """A judge's service that gives these scores under these names in turn; None: nothing that can be read."""
+    left = list(verdicts)
+
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        told = left.pop(0)
+        document = {} if told is None else {"score": told[0], "judge": told[1]}
+        send(writer, 200, json.dumps(document).encode())
+
+    return FakeEngine(answer=answer)
+
+
+def test_verdicts_of_a_judge_that_was_trained_anew_are_forgotten() -> None:
+    """They were given for as long as the router ran, after a reload too."""
+    now = 0.0
+
+    async def main() -> None:
+        nonlocal now
+        small, large = FakeEngine("four"), FakeEngine("4")
+        judge = named((60, "a"), (70, "a"), (60, "a"), None, (20, "b"), (30, "b"))
+        async with started(small, large, judge):
+            settings = stages(small, large, thresholds=(5,))
+            async with running(settings, judge=embedding(judge, certainty=False)) as up:
+                await ready(up)
+
+                async def scores(*questions: str) -> list[str]:
+                    asked = [{"messages": [{"role": "user", "content": each}]} for each in questions]
+                    return [(await up.chat(**each)).headers["x-cascadia-score"] for each in asked]
+
+                gate = up.router.active_plan.cascade.scoring.gate
+                assert isinstance(gate, CachedGate)
+                gate._clock = lambda: now
+                gate.doubt()
+                assert await scores("x", "y", "x", "y") == ["60.00", "70.00", "60.00", "70.00"]
+                assert len(judge.requests) == 2
+                up.router.swap(replace(up.router.settings, stages=changed(settings, threshold=6.0)))
+                assert up.router.active_plan.cascade.scoring.gate is gate
+                # One verdict after a reload tells that it is still the same, whose others stay.
+                assert await scores("x", "y", "x") == ["60.00", "70.00", "60.00"]
+                assert len(judge.requests) == 3
+                now = SURE_S
+                assert await scores("x", "y") == ["60.00", "70.00"], "it said nothing of itself"
+                assert len(judge.requests) == 4
+                now = 2 * SURE_S
+                assert await scores("x", "y", "x", "y") == ["20.00", "30.00", "20.00", "30.00"]
+                assert len(judge.requests) == 6
 
     run(main)
 
