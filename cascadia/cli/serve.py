@@ -2,9 +2,9 @@
 
 import contextlib
 import os
+import signal
 import sys
-import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from socket import socket
 
     from cascadia.domain.plan import Plan
+    from cascadia.router.live.last_good import LastGood
     from cascadia.router.server.workers import Workers
     from cascadia.router.settings.model import RouterSettings
 
@@ -83,7 +84,9 @@ def serve(
 
     Files that change are read again, as they are on SIGHUP.
     """
-    from cascadia.router.access.keys_file import read_keys
+    click.get_current_context().with_resource(_hang_ups_held())
+    from cascadia.files.scratch import scratch
+    from cascadia.router.live.last_good import LastGood, read
     from cascadia.router.observers.tracing_setup import tracing_from
     from cascadia.router.server.workers import Workers, shared
 
@@ -100,9 +103,8 @@ def serve(
             )
         return shared(found, workers)
 
-    settings = load()
-    if settings.keys is not None:
-        read_keys(settings.keys.file)
+    first = read(load)
+    settings, last_good = first.settings, LastGood(first)
     several = workers > 1
     listening = [_listen("--port", settings.host, settings.port, reuse_port=reuse_port or several)]
     at = listening[0].getsockname()[1]
@@ -125,14 +127,14 @@ def serve(
             sys.stdout.flush()
 
     if not several:
-        _serve(settings, load, listening[0], admin_at, told, no_log=no_log)
+        _serve(last_good, load, listening[0], admin_at, told, no_log=no_log)
         return
-    with tempfile.TemporaryDirectory(prefix="cascadia-") as folder:
+    with scratch() as folder:
 
         def one(number: int) -> None:
-            place = Place(Path(folder), number, workers)
+            place = Place(folder, number, workers)
             _serve(
-                settings,
+                last_good,
                 load,
                 listening[number],
                 admin_at,
@@ -148,6 +150,16 @@ def serve(
         raise SystemExit(code)
 
 
+@contextlib.contextmanager
+def _hang_ups_held() -> Iterator[None]:
+    """Keeps a SIGHUP that comes while a router starts until it listens for it: it would end the process."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Place(NamedTuple):
     """Place of one process among several; `folder` is theirs."""
 
@@ -157,7 +169,7 @@ class Place(NamedTuple):
 
 
 def _serve(
-    settings: "RouterSettings",
+    last_good: "LastGood",
     load: "Callable[[], RouterSettings]",
     listening: "socket",
     admin_at: "socket | None",
@@ -168,7 +180,6 @@ def _serve(
     parent: "Workers | None" = None,
 ) -> None:
     """Serves in this process, until SIGTERM."""
-    from cascadia.router.access.keys_file import read_keys
     from cascadia.router.admin.server import AdminServer
     from cascadia.router.live.reload import Reloader
     from cascadia.router.server.app import Router
@@ -176,13 +187,13 @@ def _serve(
     from cascadia.router.server.server import run
     from cascadia.router.telemetry.log_writer import LogWriter
 
-    keyring = None if settings.keys is None else read_keys(settings.keys.file)
+    settings, keyring, _ = last_good.get()
     log = LogWriter(_standard_error)
     peers = Peers(*place) if place is not None else None
     write_line = None if no_log else log
     router = Router(settings, write_line, keyring=keyring, write_event=log, peers=peers)
     log.failed = router.metrics.log_failures.inc
-    router.reloader = Reloader(router, load)
+    router.reloader = Reloader(router, load, last_good)
     if admin_at is not None:
         router.admin = AdminServer(router, admin_at)
     if parent is None or place is None:

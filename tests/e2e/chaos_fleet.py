@@ -75,6 +75,8 @@ class Fleet:
     work_s: float = 0.02
     slots: int = 1000
     settings: dict[str, Any] = field(default_factory=dict)
+    stages: dict[str, Any] = field(default_factory=dict)
+    """What is told of each stage."""
     engines: dict[str, list[Process]] = field(default_factory=dict)
     routers: list[Process] = field(default_factory=list)
 
@@ -108,8 +110,8 @@ class Fleet:
         replicas = {
             stage: [{"url": engine.url} for engine in engines] for stage, engines in self.engines.items()
         }
-        small = {"name": "small", "threshold": 50, "replicas": replicas["small"]}
-        large = {"name": "large", "replicas": replicas["large"]}
+        small = {"name": "small", "threshold": 50, "replicas": replicas["small"], **self.stages}
+        large = {"name": "large", "replicas": replicas["large"], **self.stages}
         # No verdict is known from before: the judge is asked each time.
         judge = {"kind": "llm", "replicas": replicas["judge"], "cache_size": 0, "timeout_s": 1.0}
         found = {"stages": [small, large], "judge": judge, "limits": LIMITS, "health": HEALTH}

@@ -69,8 +69,10 @@ class Seen:
 class Client:
     """Keeps its connection, and says what came back as it is."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, headers: str = "") -> None:
+        """`headers`: whole lines that each request has besides."""
         self.port = port
+        self._headers = headers
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
@@ -80,8 +82,8 @@ class Client:
             self._reader, self._writer = await asyncio.open_connection("127.0.0.1", self.port)
         assert self._reader is not None
         content = json.dumps(body).encode()
-        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\n\r\n"
-        self._writer.write(head.encode() + content)
+        head = f"POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {len(content)}\r\n"
+        self._writer.write(f"{head}{self._headers}\r\n".encode() + content)
         try:
             return await self._answer(self._reader)
         except BaseException:
@@ -160,9 +162,15 @@ class Load:
     """`workers` that each ask one question after another, until `stop`."""
 
     def __init__(
-        self, port: int, kinds: Sequence[Kind] = MIX, workers: int = 6, pause_s: float = 0.03
+        self,
+        port: int,
+        kinds: Sequence[Kind] = MIX,
+        workers: int = 6,
+        pause_s: float = 0.03,
+        headers: str = "",
     ) -> None:
         self.port = port
+        self.headers = headers
         self.kinds = kinds
         self.workers = workers
         self.pause_s = pause_s
@@ -180,7 +188,7 @@ class Load:
         await asyncio.gather(*self._tasks)
 
     async def _work(self, worker: int) -> None:
-        client = Client(self.port)
+        client = Client(self.port, self.headers)
         for kind in itertools.islice(itertools.cycle(self.kinds), worker % len(self.kinds), None):
             self.seen.outcomes.append(await ask(client, kind, next(self._numbers)))
             if self._ended.is_set():

@@ -105,13 +105,19 @@ class RouterProcess:
             raise FleetError(f"the router does not run: {process.why}; its log is {process.log}")
 
     async def _reload(self, process: LocalProcess) -> None:
-        """SIGHUP, and then its own word of it: a file that makes no sense leaves the old one in force."""
-        began_s, starts = time.time(), process.started
-        _hang_up(process)
-        while time.time() - began_s < RELOAD_S:
-            told = (await self._ready_document()).get("reload")
-            # It rounds to milliseconds, so that its word may seem older than the question.
-            if told is not None and told["at"] >= began_s - 0.002:
+        """SIGHUP, and then its own word of it: a file that makes no sense leaves the old one in force.
+
+        Its word is known by the number of signals that it has heard, no time of day: clocks step.
+        """
+        until_s, starts = time.monotonic() + RELOAD_S, process.started
+        heard: int | None = None
+        while time.monotonic() < until_s:
+            document = await self._ready_document()
+            told = document.get("reload")
+            if heard is None and document:
+                heard = 0 if told is None else told["signals"]
+                _hang_up(process)
+            elif heard is not None and told is not None and told["signals"] > heard:
                 if told["outcome"] == "refused":
                     raise FleetError(
                         f"the router refused its new plan; {self._folder / 'logs/router.log'} says why"

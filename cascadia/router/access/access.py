@@ -7,7 +7,7 @@ import math
 import time
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from msgspec import Struct
@@ -71,14 +71,17 @@ class Account:
 class Reservation:
     """A request that was let in. `spent`: tokens that its engines counted, set by whoever learns them.
 
-    `release` it once, at its end.
+    `release` it once, at its end. `shared`: who is told then; `alone`: it was let in by our own limits all the same.
     """
 
-    __slots__ = ("_account", "_prompt", "_shared", "spent", "stream", "taken")
+    __slots__ = ("_account", "_alone", "_prompt", "_shared", "spent", "stream", "taken")
 
-    def __init__(self, account: Account, taken: int, prompt_tokens: int, shared: Shared | None) -> None:
+    def __init__(
+        self, account: Account, taken: int, prompt_tokens: int, shared: Shared | None, alone: bool
+    ) -> None:
         self._account = account
         self._shared = shared
+        self._alone = alone
         self._prompt = prompt_tokens
         self.taken = taken
         self.spent: int | None = None
@@ -115,11 +118,12 @@ class Reservation:
         elif left and self.spent is None:
             used = self.taken
         account.used.value += used
-        if self._shared is not None:
-            account.usage.running -= 1
-            self._shared.settle(account.key, account.usage, self.taken - used)
-        else:
+        if self._alone:
             account.usage.settle(self.taken, used)
+        else:
+            account.usage.running -= 1
+        if self._shared is not None:
+            self._shared.settle(account.key, account.usage, 0 if self._alone else self.taken - used)
 
 
 class _Known(Struct, frozen=True):
@@ -158,6 +162,12 @@ class Access:
     @property
     def has_budgets(self) -> bool:
         return any(key.limits.usd_per_month is not None for key in self.keyring)
+
+    def running(self) -> Iterator[tuple[str, Usage]]:
+        """Usage of each limited key that has requests under way, by the key's id."""
+        for key, account in self._accounts.items():
+            if account.limited and account.usage.running:
+                yield key, account.usage
 
     def spent(self) -> list[dict[str, object]]:
         """Entries by key: what it has spent this month, in whole and by stage, and its budget."""
@@ -213,7 +223,7 @@ class Access:
         if verdict is not None:
             self._check(exchange, account, verdict, tokens)
             account.admitted.value += 1
-            return Reservation(account, tokens, prompt_tokens, shared)
+            return Reservation(account, tokens, prompt_tokens, shared, alone=False)
         if self.refuse_alone:
             message = "The limits of keys cannot be looked up."
             raise ApiError(503, "limits_unavailable", message, retry_after_s=2)
@@ -237,7 +247,9 @@ class Access:
         else:
             account.usage.running += 1
         account.admitted.value += 1
-        return Reservation(account, tokens, prompt_tokens, None)
+        return Reservation(
+            account, tokens, prompt_tokens, self.shared if account.limited else None, alone=True
+        )
 
     def replace(self, keyring: Keyring) -> None:
         """Puts these keys in force. What a key that is gone has used is forgotten once nothing of it runs."""

@@ -1,6 +1,7 @@
 """Redis as the place where routers share their limits: one connection, scripts by their hash, all in one exchange."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from hashlib import sha1
 from typing import Any
 
@@ -26,7 +27,13 @@ class RedisStore:
         )
 
     async def run(self, calls: _Calls) -> list[Any]:
-        answers: list[Any] = await within(self._timeout_s, self._run(calls))
+        try:
+            answers: list[Any] = await within(self._timeout_s, self._run(calls))
+        except StoreFailed:
+            # It may lead to a Redis that no longer is the one to ask, as after a failover.
+            with suppress(RedisError, OSError):
+                await self._client.connection_pool.disconnect()
+            raise
         return answers
 
     async def close(self) -> None:
@@ -39,9 +46,13 @@ class RedisStore:
                     await self._client.script_load(script)
                 self._loaded = True
             answers = await self._exchange(calls, by_hash=True)
-            if any(isinstance(answer, NoScriptError) for answer in answers):
-                # A Redis that was started anew knows no script, and has run none of these.
-                answers = await self._exchange(calls, by_hash=False)
+            unknown = [at for at, answer in enumerate(answers) if isinstance(answer, NoScriptError)]
+            if unknown:
+                # A Redis that was started anew knows no script, or those only that it was shown since; it has run the
+                # others, which would count twice.
+                again = await self._exchange([calls[at] for at in unknown], by_hash=False)
+                for at, answer in zip(unknown, again, strict=True):
+                    answers[at] = answer
         except ResponseError:
             raise StoreFailed("refused") from None
         except (RedisError, OSError):

@@ -9,6 +9,8 @@ from cascadia.router.access.spend_books import FileBook, RedisBook
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.router.telemetry.counters import Counts
 from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.telemetry.outages import Outage
+from cascadia.router.telemetry.request_log import Journal
 
 
 def access_of(settings: KeySettings | None, keyring: Keyring | None, metrics: Metrics) -> Access | None:
@@ -36,7 +38,9 @@ def check_budgets(settings: RouterSettings, keyring: Keyring | None) -> None:
         raise BadInput("keys", what, instead)
 
 
-async def keep_up(access: Access | None, settings: KeySettings | None, metrics: Metrics) -> None:
+async def keep_up(
+    access: Access | None, settings: KeySettings | None, metrics: Metrics, events: Journal
+) -> None:
     """Begins to share limits and spend where the settings say so. Within a running loop. Raises `BadInput` without the
     client of Redis."""
     if access is None or settings is None:
@@ -56,7 +60,11 @@ async def keep_up(access: Access | None, settings: KeySettings | None, metrics: 
     )
     metrics.registry.register(failures)
     access.shared = SharedLimits(
-        RedisStore(settings.redis_url, settings.redis_timeout_s), lambda kind: failures.labels(kind).inc()
+        RedisStore(settings.redis_url, settings.redis_timeout_s),
+        lambda kind: failures.labels(kind).inc(),
+        Outage("limits", events.line),
+        access.running,
     )
     # Nobody waits for what was spent: it may take as long as a busy Redis does.
-    await access.spending.start(RedisBook(RedisStore(settings.redis_url, max(1.0, settings.redis_timeout_s))))
+    store = RedisStore(settings.redis_url, max(1.0, settings.redis_timeout_s))
+    await access.spending.start(RedisBook(store, Outage("spend", events.line)))

@@ -11,13 +11,15 @@ the next. It is told again before Redis stops believing it.
 import asyncio
 import math
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cascadia.router.access.keys import Key
 from cascadia.router.access.rate_limits import Kind, Usage, Verdict
 from cascadia.router.access.shared_script import SETTLE, TAKE, Taken
+from cascadia.router.telemetry.internal_errors import tell
+from cascadia.router.telemetry.outages import Outage
 
 TIMEOUT_S = 0.1
 AGAIN_S = 2.0
@@ -54,11 +56,22 @@ class _Waiting:
 
 
 class SharedLimits:
-    """`failed` is told of each request that was decided without Redis, and why."""
+    """`failed` is told of each request that was decided without Redis, and why; `outage` when Redis is lost, and when
+    it is back. `running`: keys' ids with what they have under way, whoever let that in.
+    """
 
-    def __init__(self, store: Store, failed: Callable[[str], None], again_s: float = AGAIN_S) -> None:
+    def __init__(
+        self,
+        store: Store,
+        failed: Callable[[str], None],
+        outage: Outage,
+        running: Callable[[], Iterable[tuple[str, Usage]]] = tuple,
+        again_s: float = AGAIN_S,
+    ) -> None:
         self._store = store
         self._failed = failed
+        self._outage = outage
+        self._running = running
         self._again_s = again_s
         self._me = secrets.token_hex(8)
         self._down_until_s = 0.0
@@ -108,6 +121,11 @@ class SharedLimits:
 
     async def _exchanges(self) -> None:
         while self._waiting or (self._back and self.up):
+            if not self.up:
+                # What was let in meanwhile Redis has not heard of, and what it was told before it may have lost.
+                for key, usage in self._running():
+                    self._told[key] = usage
+                    self._back.setdefault(key, (usage, 0))
             back, self._back = self._back, {}
             asked, self._waiting = self._waiting[:MOST_IN_ONE], self._waiting[MOST_IN_ONE:]
             # What is given back goes first, so that it is there for those who ask in the same exchange.
@@ -117,13 +135,18 @@ class SharedLimits:
                 answers = await self._store.run(calls)
                 verdicts = _verdicts(answers[len(back) :], len(asked))
             except StoreFailed as error:
-                self._fail(error, asked, back)
+                self._fail(error.kind, asked, back)
+                return
+            except Exception as error:  # noqa: BLE001 (whatever its client does: who waits is let in, or not)
+                tell("the shared limits failed", error)
+                self._fail("unreadable", asked, back)
                 return
             except BaseException:
                 for one in asked:
                     one.answer.cancel()
                 raise
             self._down_until_s = 0.0
+            self._outage.back()
             for one, taken in zip(asked, verdicts, strict=True):
                 self._answer(one, taken)
 
@@ -138,27 +161,25 @@ class SharedLimits:
         if granted:
             one.usage.running += 1
             self._told[one.key.id] = one.usage
-            if self._teller is None:
-                self._teller = asyncio.get_running_loop().call_later(TOLD_AGAIN_S, self._tell_again)
+            self._tell_later()
         wait_s = math.inf if taken.wait_ms < 0 else taken.wait_ms / 1000.0
         refused = _REFUSED[taken.refused]
         one.answer.set_result(Verdict(refused, taken.requests_1000 / 1000.0, float(taken.tokens), wait_s))
 
-    def _fail(
-        self, error: StoreFailed, asked: Sequence[_Waiting], back: dict[str, tuple[Usage, int]]
-    ) -> None:
+    def _fail(self, kind: str, asked: Sequence[_Waiting], back: dict[str, tuple[Usage, int]]) -> None:
         """Everyone who waits decides alone.
 
         Tokens that were to be given back may have been: they are not offered twice. What runs is told again.
         """
         self._down_until_s = asyncio.get_running_loop().time() + self._again_s
+        self._outage.lost(kind)
         for key, (usage, _) in back.items():
             self._back.setdefault(key, (usage, 0))
         # Those of the next exchange too: they would wait for another time-out.
         asked, self._waiting = [*asked, *self._waiting], []
         for one in asked:
             if not one.answer.done():
-                self._failed(error.kind)
+                self._failed(kind)
                 one.answer.set_result(None)
 
     def _tell_again(self) -> None:
@@ -167,8 +188,12 @@ class SharedLimits:
         if self._told:
             for key, usage in self._told.items():
                 self._back.setdefault(key, (usage, 0))
-            self._teller = asyncio.get_running_loop().call_later(TOLD_AGAIN_S, self._tell_again)
+            self._tell_later()
             self._work()
+
+    def _tell_later(self) -> None:
+        if self._teller is None:
+            self._teller = asyncio.get_running_loop().call_later(TOLD_AGAIN_S, self._tell_again)
 
     def _asked(self, one: _Waiting) -> tuple[str, str, Sequence[str | int]]:
         limits = one.key.limits

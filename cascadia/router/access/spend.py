@@ -113,13 +113,21 @@ class Spending:
         for month in sorted({*self._changed, self.month}):
             self._changed.discard(month)
             try:
-                self._others[month] = await self.book.exchange(month, self._mine.get(month, {}))
+                self._learn(month, await self.book.exchange(month, self._mine.get(month, {})))
             except PartlyRead as error:
-                self._others[month] = error.others
+                self._learn(month, error.others)
                 self._failed("file")
             except (StoreFailed, OSError) as error:
                 self._changed.add(month)
                 self._failed(error.kind if isinstance(error, StoreFailed) else "file")
+
+    def _learn(self, month: str, others: Sums) -> None:
+        """Nobody takes back what was spent: a book that says less has lost some, as a Redis that was started anew."""
+        known = self._others.setdefault(month, {})
+        for key, stages in others.items():
+            sums = known.setdefault(key, {})
+            for stage, usd in stages.items():
+                sums[stage] = max(usd, sums.get(stage, 0.0))
 
     async def _shared(self) -> None:
         quiet_s = 0.0

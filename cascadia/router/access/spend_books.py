@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.files.atomic import atomic_write
-from cascadia.router.access.shared_limits import Store
+from cascadia.router.access.shared_limits import Store, StoreFailed
 from cascadia.router.access.shared_script import SPEND
 from cascadia.router.access.spend import KEPT_MONTHS, PartlyRead, Sums
 from cascadia.router.telemetry.internal_errors import tell
+from cascadia.router.telemetry.outages import Outage
 
 KEPT_MS = 40 * 24 * 3600 * 1000
 """After the last word of it a month is forgotten in Redis."""
@@ -112,8 +113,9 @@ class FileBook:
 class RedisBook:
     """Each process tells its sums under a name of its own; those of processes that are gone stay."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, outage: Outage) -> None:
         self._store = store
+        self._outage = outage
         self._me = secrets.token_hex(8)
 
     async def exchange(self, month: str, mine: Mapping[str, Mapping[str, float]]) -> Sums:
@@ -123,7 +125,12 @@ class RedisBook:
                 # Sums and not additions: what is lost is made good by the next telling, and nothing counts
                 # twice.
                 arguments += [key + SEPARATOR + stage, repr(usd)]
-        (found,) = await self._store.run([(SPEND, f"cascadia:spend:{{{month}}}", arguments)])
+        try:
+            (found,) = await self._store.run([(SPEND, f"cascadia:spend:{{{month}}}", arguments)])
+        except StoreFailed as error:
+            self._outage.lost(error.kind)
+            raise
+        self._outage.back()
         others: Sums = {}
         for name, usd in zip(found[::2], found[1::2], strict=True):
             key, _, stage = _text(name).partition(SEPARATOR)

@@ -64,7 +64,9 @@ class Peers(Protocol):
     @property
     def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
 
-    async def ask(self, what: str, body: bytes = b"", patience_s: float = 1.0) -> dict[int, bytes]: ...
+    async def ask(
+        self, what: str, body: bytes = b"", patience_s: float = 1.0, *, successor: bool = False
+    ) -> dict[int, bytes]: ...
 
 
 class OperatedGears(Pinnable, Gears, Protocol):
@@ -141,7 +143,7 @@ class Operator:
         if reloader is None:
             raise Refused(409, "no_files", "This router was not started from files.")
         told = await reloader.reload("admin")
-        await self._router.peers.ask("reload", patience_s=PATIENCE_S)
+        await self._router.peers.ask("reload", patience_s=PATIENCE_S, successor=True)
         return told._asdict() | {"plan": self._router.digest}
 
     async def drain(self, name: str, *, wait_s: float, force: bool) -> dict[str, Any]:
@@ -172,7 +174,7 @@ class Operator:
 
     async def _everywhere(self, override: Override) -> None:
         await self._do(override)
-        await self._router.peers.ask("put", override.message, PATIENCE_S)
+        await self._router.peers.ask("put", override.message, PATIENCE_S, successor=True)
 
     async def _do(self, override: Override) -> None:
         """Here. What a later one makes void is forgotten."""
@@ -200,7 +202,7 @@ class Operator:
             self.overrides.append(override)
 
     async def _running_everywhere(self, replica: Replica, which: bytes) -> int:
-        others = await self._router.peers.ask("running", which)
+        others = await self._router.peers.ask("running", which, successor=True)
         return replica.running + sum(map(int, others.values()))
 
     # What the others ask.

@@ -2,10 +2,14 @@
 
 The processes of one router tell one another at their sockets, routers on several hosts through the Redis in which keys'
 limits are shared. Nothing is sent for a request: each process tells its number four times a second.
+
+A process is known by its host, its place there and an id of its own: one that drains has its place in common with its
+successor, and both have requests under way.
 """
 
 import asyncio
-import os
+import math
+import secrets
 import socket
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -14,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.metrics import Metrics
+from cascadia.router.telemetry.outages import Outage
 from cascadia.router.telemetry.request_log import Journal
 
 if TYPE_CHECKING:
@@ -23,7 +28,7 @@ TELL_S = 0.25
 SILENT_S = 2.0
 """A process that was not heard for so long is taken to have as many requests under way as this one."""
 FORGET_S = 60.0
-"""A process on another host that was not heard for so long is taken to be gone."""
+"""A process on another host that was not heard for so long, by who could hear it, is taken to be gone."""
 GONE = -1
 
 
@@ -42,7 +47,7 @@ class Peers(Protocol):
     @property
     def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
 
-    async def ask(self, what: str, body: bytes = b"") -> dict[int, bytes]: ...
+    async def ask(self, what: str, body: bytes = b"", *, successor: bool = False) -> dict[int, bytes]: ...
 
 
 class Loaded(Protocol):
@@ -61,6 +66,16 @@ class Loaded(Protocol):
     def peers(self) -> Peers: ...
 
 
+class _Who(NamedTuple):
+    host: str
+    number: int
+    process: int
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.host, self.number
+
+
 class _Heard(NamedTuple):
     running: int
     at_s: float
@@ -68,14 +83,18 @@ class _Heard(NamedTuple):
 
 class FleetLoad:
     """`total` is what is under way in all processes: `others` by those that tell theirs, and as many as here in each
-    further one of `alike`, which counts this process and those that are silent."""
+    further one of `alike`, which counts this process and places whose processes are silent."""
 
     def __init__(self, router: Loaded, clock: Callable[[], float] = monotonic) -> None:
         self._router = router
         self._clock = clock
         peers = router.peers
-        self._host = f"{socket.gethostname()}/{peers.folder.name if peers.count > 1 else os.getpid()}"
-        self._heard: dict[tuple[str, int], _Heard] = {}
+        # Not the process's id alone: in containers it is 1.
+        self._process = secrets.randbits(48)
+        self._host = f"{socket.gethostname()}/{peers.folder.name if peers.count > 1 else self._process}"
+        self._heard: dict[_Who, _Heard] = {}
+        self._deaf_s = -math.inf
+        self._gone = False
         self._telling: asyncio.Task[None] | None = None
         self._channel: RedisChannel | None = None
         self.others = 0
@@ -97,69 +116,84 @@ class FleetLoad:
             from cascadia.router.live.redis_channel import RedisChannel
 
             topic = f"in-flight:{self._router.settings.cascade}"
-            self._channel = RedisChannel(keys.redis_url, topic, self.hear, self._failed)
+            outage = Outage("in-flight", self._router.events.line)
+            self._channel = RedisChannel(keys.redis_url, topic, self.hear, outage)
             self._channel.start()
 
     async def stop(self) -> None:
         channel, self._channel = self._channel, None
         if self._telling is not None:
             await asyncio.wait({self._telling})
+        self._gone = True
+        await self._router.peers.ask("in flight", self._message(), successor=True)
         if channel is not None:
-            await channel.tell(self._message(GONE))
+            await channel.tell(self._message())
             await channel.stop()
 
     def tell(self) -> None:
         """Tells the others our own number, unless the last time still lasts, and adds up theirs."""
         alone = self._router.peers.count == 1 and self._channel is None
         if not alone and (self._telling is None or self._telling.done()):
-            self._telling = asyncio.create_task(self._tell(self._message(self._router.metrics.running)))
+            self._telling = asyncio.create_task(self._tell(self._message()))
         self.add_up()
 
     def add_up(self) -> None:
-        now_s = self._clock()
-        mine = self._host
-        self._heard = {
+        now_s, peers = self._clock(), self._router.peers
+        if self._channel is not None and not self._channel.listening.is_set():
+            self._deaf_s = now_s
+        speaking = {who: heard for who, heard in self._heard.items() if now_s - heard.at_s <= SILENT_S}
+        taken = {(self._host, peers.number), *(who.place for who in speaking)}
+        # Who is silent and has a successor has ended.
+        silent = {
             who: heard
             for who, heard in self._heard.items()
-            if who[0] == mine or now_s - heard.at_s <= FORGET_S
+            if who not in speaking and who.place not in taken and self._stays(who, heard, now_s)
         }
-        speaking = [heard for heard in self._heard.values() if now_s - heard.at_s <= SILENT_S]
-        known = sum(1 for host, _ in self._heard if host == mine)
-        unknown = self._router.peers.count - 1 - known
-        self.others = sum(heard.running for heard in speaking)
-        self.alike = 1 + unknown + len(self._heard) - len(speaking)
+        self._heard = speaking | silent
+        places = {who.place for who in self._heard} - {(self._host, peers.number)}
+        unknown = peers.count - 1 - sum(1 for host, _ in places if host == self._host)
+        self.others = sum(heard.running for heard in speaking.values())
+        self.alike = 1 + unknown + len({who.place for who in silent})
+
+    def _stays(self, who: _Who, heard: _Heard, now_s: float) -> bool:
+        """Tells whether a silent process counts: while Redis is lost nobody elsewhere could be heard."""
+        return who.host == self._host or now_s - max(heard.at_s, self._deaf_s) <= FORGET_S
 
     def hear(self, message: bytes) -> None:
         """Takes what a process told of itself: its host, its number there, and how much it has under way."""
         for who, running in _read(message):
-            if who == (self._host, self._router.peers.number):
+            if who == self._me:
                 continue
             if running == GONE:
                 self._heard.pop(who, None)
             else:
                 self._heard[who] = _Heard(running, self._clock())
 
-    def _message(self, running: int) -> bytes:
-        return f"{self._host} {self._router.peers.number} {running}".encode()
+    @property
+    def _me(self) -> _Who:
+        return _Who(self._host, self._router.peers.number, self._process)
+
+    def _message(self) -> bytes:
+        running = GONE if self._gone else self._router.metrics.running
+        return " ".join(map(str, (*self._me, running))).encode()
 
     async def _tell(self, message: bytes) -> None:
-        for answer in (await self._router.peers.ask("in flight", message)).values():
+        for answer in (await self._router.peers.ask("in flight", message, successor=True)).values():
             self.hear(answer)
         if self._channel is not None:
             await self._channel.tell(message)
 
     async def _told(self, message: bytes) -> bytes:
         self.hear(message)
-        return self._message(self._router.metrics.running)
-
-    def _failed(self, why: str) -> None:
-        self._router.events.line({"event": "in-flight", "error": why})
+        return self._message()
 
 
-def _read(message: bytes) -> Iterator[tuple[tuple[str, int], int]]:
-    """Loads in a message; none where nobody like us wrote it."""
+def _read(message: bytes) -> Iterator[tuple[_Who, int]]:
+    """Loads in a message; none where nobody like us wrote it. Versions before had no process's id in it."""
     try:
-        host, number, running = message.decode().rsplit(" ", 2)
-        yield (host, int(number)), int(running)
+        host, number, *process, running = message.decode().split(" ")
+        who, under_way = _Who(host, int(number), int(process[0]) if process else 0), int(running)
     except ValueError:
         return
+    if under_way >= GONE and len(process) <= 1:
+        yield who, under_way

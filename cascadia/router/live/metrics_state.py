@@ -51,6 +51,7 @@ class RouterState(Collector):
         threshold = _family("stage_threshold", "In force; of the last stage it is not used.", "stage")
         cost = _family("stage_cost", "Of a token, on the scale that the configuration chose.", "stage")
         state = _family("replica_state", "1 for the state that it is in.", "stage", "replica", "state")
+        ill = _family("replica_unhealthy", "1: why its health check fails.", "stage", "replica", "why")
         opened = _family("replica_breaker_open", "1: left alone after failures.", "stage", "replica")
         in_hand = _family("replica_in_flight", "Requests that it has in hand.", "stage", "replica")
         yield from _of_timed(router)
@@ -65,9 +66,11 @@ class RouterState(Collector):
                 names = (stage.name, replica.name)
                 opened.add_metric(names, float(not replica.breaker.closed))
                 in_hand.add_metric(names, replica.running)
+                if replica.ill:
+                    ill.add_metric((*names, replica.ill), 1.0)
                 for one in STATES:
                     state.add_metric((*names, one), float(replica.state == one))
-        yield from (queue, running, threshold, cost, state, opened, in_hand)
+        yield from (queue, running, threshold, cost, state, ill, opened, in_hand)
 
 
 def _of_timed(router: HasStages) -> Iterator[Metric]:

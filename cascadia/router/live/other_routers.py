@@ -10,6 +10,7 @@ from uuid import uuid4
 
 from cascadia import __version__
 from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.outages import Outage
 from cascadia.router.telemetry.request_log import Journal
 from cascadia.router.ui.state import Page
 
@@ -128,7 +129,5 @@ class OtherRouters:
     def _channel(self, url: str, topic: str, heard: Callable[[bytes], None]) -> "RedisChannel":
         from cascadia.router.live.redis_channel import RedisChannel
 
-        return RedisChannel(url, f"{topic}:{self._router.settings.cascade}", heard, self._failed)
-
-    def _failed(self, why: str) -> None:
-        self._router.events.line({"event": "page", "error": why})
+        outage = Outage(topic.partition(":")[0], self._router.events.line)
+        return RedisChannel(url, f"{topic}:{self._router.settings.cascade}", heard, outage)

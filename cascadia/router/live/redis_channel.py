@@ -4,14 +4,20 @@ What is told is published and not kept: who is not there does not hear it, and n
 """
 
 import asyncio
+import random
 from collections.abc import Callable
 from contextlib import suppress
 
 import redis.asyncio
 from redis.exceptions import RedisError
 
-AGAIN_S = 1.0
-"""Between two tries to listen."""
+from cascadia.router.telemetry.internal_errors import tell as tell_of
+from cascadia.router.telemetry.outages import Outage
+
+AGAIN_S, LONGEST_S = 0.5, 8.0
+"""Between two tries to listen, each time twice as long; less a random part, as many try to."""
+MOST_TELLING = 8
+"""Messages under way to a Redis that takes none; others are lost, as they would be were it gone."""
 PATIENCE_S = 1.0
 """For Redis to take a message, and for the listener to end."""
 SILENT_S = 5.0
@@ -21,7 +27,7 @@ that is cut off, or one that stands still."""
 
 class RedisChannel:
     """Channel of all routers that have the same `topic`. `heard` is called with each message, our own among
-    them; `failed` with what is wrong, each time that listening ends.
+    them; `outage` is told when listening ends, and begins again.
     """
 
     def __init__(
@@ -29,14 +35,15 @@ class RedisChannel:
         url: str,
         topic: str,
         heard: Callable[[bytes], None],
-        failed: Callable[[str], None],
+        outage: Outage,
         silent_s: float = SILENT_S,
     ) -> None:
         self._silent_s = silent_s
         self._client = redis.asyncio.Redis.from_url(url, protocol=2, socket_keepalive=True, retry=None)
         self._name = f"cascadia:{topic}"
         self._heard = heard
-        self._failed = failed
+        self._outage = outage
+        self._telling = 0
         self._listener: asyncio.Task[None] | None = None
         self._stopped = False
         self.listening = asyncio.Event()
@@ -54,23 +61,35 @@ class RedisChannel:
 
     async def tell(self, news: bytes) -> int:
         """How many listen, all that were told among them; 0 where Redis is gone."""
-        # Who listens says that Redis is gone.
-        with suppress(RedisError, OSError, TimeoutError):
-            async with asyncio.timeout(PATIENCE_S):
-                return int(await self._client.publish(self._name, news))
-        return 0
+        if self._telling >= MOST_TELLING:
+            return 0
+        self._telling += 1
+        try:
+            # Who listens says that Redis is gone.
+            with suppress(RedisError, OSError, ValueError):
+                async with asyncio.timeout(PATIENCE_S):
+                    return int(await self._client.publish(self._name, news))
+            return 0
+        finally:
+            self._telling -= 1
 
     async def _listen(self) -> None:
+        clock, wait_s = asyncio.get_running_loop().time, AGAIN_S
         while not self._stopped:
+            began_s = clock()
             try:
                 async with self._client.pubsub() as channel:
                     async with asyncio.timeout(PATIENCE_S):
                         await channel.subscribe(self._name)
                     await self._hear(channel)
             except (RedisError, OSError, ValueError) as error:
-                self._failed(type(error).__name__)
+                self._outage.lost(type(error).__name__)
+            except Exception as error:  # noqa: BLE001 (whatever is said there: who ends here hears no more)
+                tell_of("a channel to other routers failed", error)
+                self._outage.lost(type(error).__name__)
             self.listening.clear()
-            await asyncio.sleep(AGAIN_S)
+            wait_s = AGAIN_S if clock() - began_s > LONGEST_S else min(LONGEST_S, 2 * wait_s)
+            await asyncio.sleep(wait_s * random.uniform(0.5, 1.0))
 
     async def _hear(self, channel: redis.asyncio.client.PubSub) -> None:
         """Hears until Redis is gone. Raises `TimeoutError` where it says nothing, asked or not."""
@@ -89,3 +108,4 @@ class RedisChannel:
                 self._heard(message["data"])
             else:
                 self.listening.set()
+                self._outage.back()

@@ -5,9 +5,8 @@ in one line of the log, in a metric, and in `/ready`.
 """
 
 import asyncio
-import os
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -15,9 +14,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from cascadia.domain.errors import CascadiaError
 from cascadia.router.access.access import Access
-from cascadia.router.access.keys import Keyring
-from cascadia.router.access.keys_file import read_keys
-from cascadia.router.access.setup import check_budgets
+from cascadia.router.live.last_good import InForce, LastGood, files_of, read, signature
 from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
@@ -25,25 +22,26 @@ from cascadia.router.telemetry.request_log import Journal
 
 Why = Literal["signal", "file", "admin"]
 Outcome = Literal["swapped", "unchanged", "refused"]
-Signature = tuple[tuple[int, int, int] | None, ...]
-
 
 AT_START = ("host", "port", "keys", "admin", "tracing", "samples", "shadow", "page")
 """What a process keeps as it found it."""
 
 
 class Reloaded(NamedTuple):
-    """`error`: what is wrong with the files. `at`: Unix time. `restart`: what takes effect at the next start only."""
+    """`error`: what is wrong with the files. `at`: Unix time. `restart`: what takes effect at the next start only.
+    `signals`: so many had come when the files were read.
+    """
 
     outcome: Outcome
     error: str | None
     at: float
     restart: tuple[str, ...] = ()
+    signals: int = 0
 
     @property
     def document(self) -> dict[str, Any]:
         """JSON for `/ready`, which anyone may read: whether, not what."""
-        return {"outcome": self.outcome, "at": round(self.at, 3)}
+        return {"outcome": self.outcome, "at": round(self.at, 3), "signals": self.signals}
 
 
 class Forgetful(Protocol):
@@ -77,16 +75,22 @@ class Reloadable(Protocol):
 
 
 class Reloader:
-    """`load` reads the settings anew, in a thread, and raises `CascadiaError` where they make no sense."""
+    """`load` reads the settings anew, in a thread, and raises `CascadiaError` where they make no sense. `last_good` is
+    told what is in force.
+    """
 
-    def __init__(self, router: Reloadable, load: Callable[[], RouterSettings]) -> None:
+    def __init__(
+        self, router: Reloadable, load: Callable[[], RouterSettings], last_good: LastGood | None = None
+    ) -> None:
         self._router = router
         self._load = load
+        self._last_good = last_good
+        self._signals = self._answered = 0
         self.loaded = router.settings
-        self._known = signature(self._files())
+        self._known = last_good.get().known if last_good is not None else signature(self._files())
         self._lock = asyncio.Lock()
         self._watcher: asyncio.Task[None] | None = None
-        self._once: set[asyncio.Task[Reloaded]] = set()
+        self._soon: asyncio.Task[None] | None = None
         self.last: Reloaded | None = None
 
     def start(self) -> None:
@@ -98,25 +102,36 @@ class Reloader:
             self._watcher.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watcher
+        if self._soon is not None:
+            self._soon.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._soon
 
-    def request(self, why: Why) -> None:
-        """Reloads soon: for a signal's handler."""
-        task = asyncio.create_task(self.reload(why))
-        self._once.add(task)
-        task.add_done_callback(self._once.discard)
+    def hang_up(self) -> None:
+        """Reloads soon: for a signal's handler. What comes during a reload has the files read once more after it."""
+        self._signals += 1
+        if self._soon is None or self._soon.done():
+            self._soon = asyncio.create_task(self._until_answered())
+
+    async def _until_answered(self) -> None:
+        while self._answered < self._signals:
+            await self.reload("signal")
 
     async def reload(self, why: Why) -> Reloaded:
         """One at a time. A file's change swaps only what differs from the files as they were; others set all anew."""
         async with self._lock:
+            # A signal asks for more than a change does.
+            signals = self._answered if why == "file" else self._signals
             try:
-                settings, keyring = await asyncio.to_thread(self._read)
-                told = self._apply(settings, keyring, again=why != "file")
+                found = await asyncio.to_thread(read, self._load)
+                told = self._apply(found, again=why != "file")
             except CascadiaError as error:
                 told = Reloaded("refused", str(error), time.time())
             except Exception as error:  # noqa: BLE001 (the boundary: whatever is wrong with the new, the old serves)
                 tell("reload failed", error)
                 told = Reloaded("refused", type(error).__name__, time.time())
-        self.last = told
+            self._answered = signals
+        told = self.last = told._replace(signals=signals)
         self._router.plan_metrics.reloads.labels(told.outcome).inc()
         line: dict[str, Any] = {"event": "reload", "why": why, "outcome": told.outcome}
         if told.error is not None:
@@ -126,14 +141,9 @@ class Reloader:
         self._router.events.line(line | {"plan": self._router.digest})
         return told
 
-    def _read(self) -> tuple[RouterSettings, Keyring | None]:
-        settings = self._load()
-        keyring = read_keys(settings.keys.file) if settings.keys is not None else None
-        check_budgets(settings, keyring)
-        return settings, keyring
-
-    def _apply(self, settings: RouterSettings, keyring: Keyring | None, *, again: bool) -> Reloaded:
+    def _apply(self, found: InForce, *, again: bool) -> Reloaded:
         router, now = self._router, self._router.settings
+        settings, keyring, known = found
         restart = _needs_restart(settings, self.loaded)
         at_start = {name: getattr(now, name) for name in AT_START}
         settings = replace(settings, **at_start)
@@ -146,11 +156,13 @@ class Reloader:
         if keyring is not None and router.access is not None and keyring != router.access.keyring:
             router.access.replace(keyring)
             swapped = True
+        if self._last_good is not None:
+            keyring = None if router.access is None else router.access.keyring
+            self._last_good.put(InForce(settings, keyring, known))
         return Reloaded("swapped" if swapped else "unchanged", None, time.time(), restart)
 
     def _files(self) -> tuple[Path, ...]:
-        keys = self._router.settings.keys
-        return (*self.loaded.files, *((keys.file,) if keys is not None else ()))
+        return files_of(self.loaded)
 
     async def _watch(self) -> None:
         """A change counts when it is there twice in a row: who writes a file is done by then, or it is read again."""
@@ -164,20 +176,6 @@ class Reloader:
                 # As they were before they were read: what was written meanwhile is a change again.
                 self._known = found if self._files() == files else signature(self._files())
             seen = found
-
-
-def signature(paths: Iterable[Path]) -> Signature:
-    """Signature that changes when a file does: None where it is missing, as for a moment while it is replaced."""
-    return tuple(_one(path) for path in paths)
-
-
-def _one(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    # The inode too: a file put in place by a rename may be as old and as long as the one before.
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _needs_restart(settings: RouterSettings, before: RouterSettings) -> tuple[str, ...]:

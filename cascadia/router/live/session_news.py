@@ -12,6 +12,7 @@ import msgspec
 
 from cascadia.router.cascade.sessions import Conversations
 from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.outages import Outage
 from cascadia.router.telemetry.request_log import Journal
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class Peers(Protocol):
     @property
     def answers(self) -> dict[str, Callable[[bytes], Awaitable[bytes]]]: ...
 
-    async def ask(self, what: str, body: bytes = b"") -> dict[int, bytes]: ...
+    async def ask(self, what: str, body: bytes = b"", *, successor: bool = False) -> dict[int, bytes]: ...
 
 
 class Converses(Protocol):
@@ -57,6 +58,7 @@ class ConversationNews:
         self._news: dict[str, str] = {}
         self._telling: set[asyncio.Future[object]] = set()
         self.channel: RedisChannel | None = None
+        self._nonsense = Outage("conversations", router.events.line)
         router.peers.answers["conversations"] = self._told
 
     def start(self) -> None:
@@ -65,7 +67,8 @@ class ConversationNews:
             from cascadia.router.live.redis_channel import RedisChannel
 
             topic = f"conversations:{self._router.settings.cascade}"
-            self.channel = RedisChannel(keys.redis_url, topic, self._heard, self._failed)
+            outage = Outage("conversations", self._router.events.line)
+            self.channel = RedisChannel(keys.redis_url, topic, self._heard, outage)
             self.channel.start()
             self.follow()
 
@@ -89,7 +92,7 @@ class ConversationNews:
 
     def _send(self) -> None:
         news, self._news = msgspec.json.encode(self._news), {}
-        self._soon(self._router.peers.ask("conversations", news))
+        self._soon(self._router.peers.ask("conversations", news, successor=True))
         if self.channel is not None:
             self._soon(self.channel.tell(news))
 
@@ -108,7 +111,6 @@ class ConversationNews:
             for key, stage in _stages.decode(news).items():
                 self._router.conversations.learn(bytes.fromhex(key), stage, now_s)
         except (msgspec.DecodeError, ValueError):
-            self._failed("unreadable")
-
-    def _failed(self, why: str) -> None:
-        self._router.events.line({"event": "conversations", "error": why})
+            self._nonsense.lost("unreadable")
+        else:
+            self._nonsense.back()

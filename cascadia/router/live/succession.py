@@ -5,6 +5,7 @@ Each replica's health is watched as long as some plan has it; who belongs to no 
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 from cascadia.router.live.active_plan import ActivePlan
 from cascadia.router.live.swap import succeed
@@ -14,10 +15,11 @@ from cascadia.router.replicas.replica import Replica
 
 
 class Succession:
-    """`now` is in force. `departing`: replicas of no plan that finish their work."""
+    """`now` is in force. `departing`: replicas of no plan that finish their work. `line` writes into the log."""
 
-    def __init__(self, first: ActivePlan) -> None:
+    def __init__(self, first: ActivePlan, line: Callable[[dict[str, Any]], object]) -> None:
         self.now = first
+        self._line = line
         self.departing = Departing()
         self._watchers: dict[Replica, asyncio.Task[None]] = {}
         self._retired: list[tuple[ActivePlan, list[Replica]]] = []
@@ -56,7 +58,7 @@ class Succession:
         """Looks after the health of all replicas in force."""
         for stage, replica in self.now.replicas:
             if replica.health_request and replica not in self._watchers:
-                task = asyncio.create_task(watch(stage, replica, self.now.settings.health))
+                task = asyncio.create_task(watch(stage, replica, self.now.settings.health, self._line))
                 self._watchers[replica] = task
 
     async def stop(self) -> None:

@@ -233,7 +233,7 @@ function replicas(state) {
     bar.style.width = `${Math.min(100, (100 * one.running) / Math.max(1, one.room))}%`;
     return make("li", {},
       make("div", { class: "row" }, make("b", {}, one.name),
-        make("span", { class: `state ${kind}` }, open ? "left alone after failures" : one.state)),
+        make("span", { class: `state ${kind}` }, open ? "left alone after failures" : one.unhealthy ? `${one.state}: ${said(one.unhealthy)}` : one.state)),
       make("div", { class: "row quiet" }, make("span", {}, `${one.running} under way`), make("span", {}, `room for ${one.room}`)),
       make("div", { class: "bar", "aria-hidden": "true" }, bar), drainButton(state, one));
   });

@@ -59,6 +59,7 @@ class Replica:
         "breaker",
         "health_request",
         "identity",
+        "ill",
         "kind",
         "limits",
         "load",
@@ -94,6 +95,8 @@ class Replica:
         self.pool = Pool(settings.url, limits.connect_s, settings.address, held)
         self.breaker = Breaker(limits.breaker_failures, limits.breaker_first_s, limits.breaker_longest_s)
         self.state: State = "ready" if settings.health_path is None else "starting"
+        self.ill = ""
+        """Why its last health check failed; empty where it went well, or there was none."""
         self.running = 0
         self.served: set[bytes] = set()
         """Paths at which it has done well."""
@@ -179,17 +182,24 @@ class Replica:
             then=then,
         )
 
-    async def is_healthy(self, timeout_s: float) -> bool | None:
-        """Tells whether it answers its health check at all and not with 5xx; None where it could not be asked."""
+    async def why_ill(self, timeout_s: float) -> str | None:
+        """Why its health check fails, in a word; empty where it answers at all and not with 5xx, None where it could
+        not be asked.
+        """
         try:
             connection = await self.begin(self.health_request, timeout_s, timeout_s)
         except UpstreamError as error:
-            return None if error.kind == "exhausted" else False
+            return None if error.kind == "exhausted" else _word(error)
         try:
             await connection.whole()
-        except UpstreamError:
-            return False
+        except UpstreamError as error:
+            return _word(error)
         finally:
             self.pool.release(connection)
         # An engine without a health path says 404, and is there all the same.
-        return connection.answer.status < 500
+        status = connection.answer.status
+        return f"status-{status}" if status >= 500 else ""
+
+
+def _word(error: UpstreamError) -> str:
+    return "timeout" if error.kind in ("first-byte", "total") else error.kind

@@ -75,7 +75,7 @@ class Router:
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
         self.held = HeldBytes(settings.limits.max_held_bytes)
         self.load = FleetLoad(self)
-        self.plans = Succession(self._activated(settings))
+        self.plans = Succession(self._activated(settings), self.events.line)
         self.others = OtherRouters(self, self.observers.page)
         self.news = ConversationNews(self)
         self.news.follow()
@@ -167,7 +167,7 @@ class Router:
     def hang_up(self) -> None:
         """Reads the files again, which is what SIGHUP means."""
         if self.reloader is not None:
-            self.reloader.request("signal")
+            self.reloader.hang_up()
 
     async def start(self) -> None:
         # FastAPI takes a while to load, which who only plans need not wait for.
@@ -180,7 +180,7 @@ class Router:
         self.plans.watch()
         self.resolver.start()
         check_budgets(self.settings, self.access.keyring if self.access is not None else None)
-        await keep_up(self.access, self.settings.keys, self.metrics)
+        await keep_up(self.access, self.settings.keys, self.metrics, self.events)
         self.news.start()
         self.others.start()
         self.gear_watch.start()

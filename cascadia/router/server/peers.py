@@ -40,12 +40,21 @@ class Peers:
                 if path.stat().st_ino == self._inode:
                     path.unlink()
 
-    async def ask(self, what: str, body: bytes = b"", patience_s: float = PATIENCE_S) -> dict[int, bytes]:
-        """Answers of the others, by number; of those that answer."""
-        others = [number for number in range(self.count) if number != self.number]
+    async def ask(
+        self, what: str, body: bytes = b"", patience_s: float = PATIENCE_S, *, successor: bool = False
+    ) -> dict[int, bytes]:
+        """Answers of the others, by number; of those that answer. `successor`: that too which takes this one's place
+        while it ends."""
+        others = [n for n in range(self.count) if n != self.number or (successor and self._succeeded)]
         asked = (self._one(number, what.encode("ascii") + b"\n" + body, patience_s) for number in others)
         found = zip(others, await asyncio.gather(*asked), strict=True)
         return {number: answer for number, answer in found if answer}
+
+    @property
+    def _succeeded(self) -> bool:
+        with contextlib.suppress(FileNotFoundError):
+            return self._server is not None and self._path(self.number).stat().st_ino != self._inode
+        return False
 
     async def _one(self, number: int, question: bytes, patience_s: float) -> bytes:
         with contextlib.suppress(OSError, TimeoutError):

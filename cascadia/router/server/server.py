@@ -186,7 +186,7 @@ async def serve(
     if leave is not None:
         loop.add_signal_handler(DRAIN, server.drain)
         loop.add_signal_handler(AT_ONCE, server.end)
-        hear()
+    hear()
     await router.start()
     try:
         await server.serve([listening], told)

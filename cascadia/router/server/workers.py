@@ -76,7 +76,7 @@ def shared(settings: RouterSettings, workers: int) -> RouterSettings:
 
 
 def hear() -> None:
-    """Lets signals come to this worker, which listens for them now."""
+    """Lets signals come to this process, which listens for them now."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
 
 

@@ -122,6 +122,7 @@ def add_replica(replicas: dict[str, dict[str, Any]], name: str, seen: dict[str, 
     known["running"] += seen["running"]
     known[room] += seen[room]
     known["state"] = max(known["state"], seen["state"], key=_WORSE.__getitem__)
+    known["unhealthy"] = known["unhealthy"] or seen["unhealthy"]
     known["breaker"] = max(known["breaker"], seen["breaker"])  # closed, open
 
 
@@ -130,6 +131,7 @@ def replica_state(replica: Replica) -> dict[str, Any]:
         "url": replica.identity[0],
         "address": replica.address,
         "state": replica.state,
+        "unhealthy": replica.ill,
         "breaker": "closed" if replica.breaker.closed else "open",
         "share": replica.weight,
         "max_concurrency": replica.max_concurrency,

@@ -320,6 +320,7 @@ def _replica(stage: Stage, replica: Any) -> State:
         "stage": stage.name,
         "name": replica.name,
         "state": replica.state,
+        "unhealthy": replica.ill,
         "breaker": "closed" if replica.breaker.closed else "open",
         "running": replica.running,
         "room": replica.max_concurrency,

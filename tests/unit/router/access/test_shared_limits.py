@@ -13,17 +13,19 @@ from cascadia.router.access.rate_limits import Usage, Verdict
 from cascadia.router.access.redis_store import RedisStore
 from cascadia.router.access.shared_limits import MOST_WAITING, SharedLimits, StoreFailed
 from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.router.telemetry.outages import Outage
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, Running, run, running, stages, until
 from tests.unit.router.access.test_keys import made
 from tests.unit.router.redis_servers import babbling_server, fake_redis, nobody, silent_server
 
 PATIENT_S = 10.0
+QUIET = Outage("limits", lambda _: None)
 
 
 @asynccontextmanager
 async def sharing(url: str, failures: list[str], timeout_s: float = PATIENT_S) -> AsyncIterator[SharedLimits]:
-    shared = SharedLimits(RedisStore(url, timeout_s), failures.append, again_s=60.0)
+    shared = SharedLimits(RedisStore(url, timeout_s), failures.append, QUIET, again_s=60.0)
     try:
         yield shared
     finally:
@@ -256,7 +258,7 @@ def test_an_answer_that_is_no_verdict_keeps_nobody_waiting(answer: Any) -> None:
     async def main() -> None:
         key, _ = made(limits=KeyLimits(requests_per_minute=5))
         failures: list[str] = []
-        shared = SharedLimits(Nonsense(answer), failures.append)
+        shared = SharedLimits(Nonsense(answer), failures.append, QUIET)
         async with asyncio.timeout(60):
             assert await shared.take(key, Usage(), 1) is None
         assert failures == ["unreadable"]
@@ -286,7 +288,7 @@ def test_once_its_time_away_has_passed_redis_is_asked_again() -> None:
     async def main() -> None:
         key, _ = made(limits=KeyLimits(requests_per_minute=5))
         failures: list[str] = []
-        shared = SharedLimits(Away(1), failures.append, again_s=0.0)
+        shared = SharedLimits(Away(1), failures.append, QUIET, again_s=0.0)
         assert await shared.take(key, Usage(), 1) is None
         assert not shared.up
         taken = await shared.take(key, Usage(), 1)
@@ -303,7 +305,7 @@ def test_redis_is_left_alone_for_as_long_as_was_said() -> None:
         key, _ = made(limits=KeyLimits(requests_per_minute=5))
         failures: list[str] = []
         store = Away(1)
-        shared = SharedLimits(store, failures.append, again_s=60.0)
+        shared = SharedLimits(store, failures.append, QUIET, again_s=60.0)
         assert [await shared.take(key, Usage(), 1) for _ in range(3)] == [None] * 3
         assert store.calls == []
         assert 0 < shared._down_until_s - asyncio.get_running_loop().time() <= 60.0
@@ -316,7 +318,7 @@ def test_redis_is_told_again_of_requests_that_run_long_and_of_no_others() -> Non
     async def main() -> None:
         (long, _), (short, _) = (made(limits=KeyLimits(concurrent=5)) for _ in range(2))
         store = Away(0)
-        shared = SharedLimits(store, lambda _: None)
+        shared = SharedLimits(store, lambda _: None, QUIET)
         runs, ran = Usage(), Usage()
         await took(shared, long, runs, 7)
         await took(shared, short, ran, 7)

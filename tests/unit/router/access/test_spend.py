@@ -18,6 +18,7 @@ from cascadia.router.access.spend import Book, Spending, month_of
 from cascadia.router.access.spend_books import FileBook, RedisBook, added, read_sums
 from cascadia.router.settings.groups import GroupSection
 from cascadia.router.settings.model import AdminSettings, KeySettings, RouterSettings
+from cascadia.router.telemetry.outages import Outage
 from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, started
 from cascadia.testing.one_pass import classifier
 from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
@@ -26,6 +27,7 @@ from tests.unit.router.redis_servers import fake_redis, nobody
 from tests.unit.router.replicas.test_batcher import greedy
 from tests.unit.router.replicas.test_batcher import settings as batched
 
+QUIET = Outage("spend", lambda _: None)
 NOVEMBER = 1_795_300_000.0
 """Unix time in November 2026."""
 DECEMBER = month_of(NOVEMBER)[1]
@@ -83,7 +85,7 @@ def test_processes_share_files_and_the_next_goes_on_with_them(tmp_path: Path) ->
 
 def test_routers_share_a_redis_and_what_is_gone_stays() -> None:
     async def main(url: str) -> None:
-        one, other = (RedisBook(RedisStore(url, 10.0)) for _ in range(2))
+        one, other = (RedisBook(RedisStore(url, 10.0), QUIET) for _ in range(2))
         await shared(one, other)
         await one.close()
         assert await other.exchange("2026-11", {"k": {"large": 4.0}}) == {"k": {"small": 1.5}}
@@ -105,7 +107,7 @@ def test_a_book_that_cannot_be_had_is_counted_and_what_is_known_holds(tmp_path: 
         return failures
 
     with nobody() as url:
-        assert set(asyncio.run(main(RedisBook(RedisStore(url, 10.0))))) == {"connection"}
+        assert set(asyncio.run(main(RedisBook(RedisStore(url, 10.0), QUIET)))) == {"connection"}
     (tmp_path / "file").write_text("in the way")
     assert set(asyncio.run(main(FileBook(tmp_path / "file" / "spend")))) == {"file"}
 

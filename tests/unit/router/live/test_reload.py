@@ -15,7 +15,8 @@ import pytest
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.access.keys_file import add_key, revoke_key
-from cascadia.router.live.reload import Reloader, signature
+from cascadia.router.live.last_good import signature
+from cascadia.router.live.reload import Reloader
 from cascadia.router.settings.model import (
     KeySettings,
     ReplicaSettings,

@@ -147,6 +147,79 @@ def test_two_processes_serve_as_one_and_a_dead_one_is_replaced(tmp_path: Path) -
     uvloop.run(main())
 
 
+async def plans_of(url: str, count: int) -> set[str]:
+    """Plans in force, as `count` connections find them."""
+
+    async def one() -> str:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+            return str((await client.get(f"{url}/ready")).json()["plan"])
+
+    return set(await asyncio.gather(*(one() for _ in range(count))))
+
+
+async def until_one_plan(url: str, *, but: str) -> str:
+    """The plan that all processes serve, once that is another than `but`."""
+    async with asyncio.timeout(60):
+        while len(plans := await plans_of(url, 12)) != 1 or but in plans:
+            pass
+    return plans.pop()
+
+
+def test_a_process_that_takes_anothers_place_goes_on_with_what_is_in_force(tmp_path: Path) -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), serving(tmp_path, engine, 2) as (process, url, path):
+            first = await until_one_plan(url, but="")
+            path.write_text(path.read_text().replace("small", "renamed"))
+            process.send_signal(signal.SIGHUP)
+            second = await until_one_plan(url, but=first)
+            # What makes no sense is refused by who serves, and by who comes.
+            path.write_text("stages: nonsense")
+            for before in workers_of(process.pid):
+                os.kill(before, signal.SIGKILL)
+                await until(lambda before=before: len(set(workers_of(process.pid)) - {before}) == 2)
+            assert await plans_of(url, 24) == {second}
+            assert [await asked(url, "renamed") for _ in range(12)] == [200] * 12
+            process.terminate()
+            _, errors = await process.communicate()
+        told = [json.loads(line) for line in errors.splitlines() if b'"event":"reload"' in line]
+        refused = [line["error"] for line in told if line["outcome"] == "refused"]
+        assert all("stages" in error for error in refused)
+        assert process.returncode == 0
+
+    uvloop.run(main())
+
+
+def test_a_sighup_while_it_starts_ends_no_router(tmp_path: Path) -> None:
+    def holds(pid: int) -> bool:
+        """Whether it keeps SIGHUP waiting."""
+        status = Path(f"/proc/{pid}/status").read_text()
+        return bool(int(status.partition("SigBlk:")[2].split()[0], 16) & 1 << signal.SIGHUP - 1)
+
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine):
+            path = tmp_path / "router.yaml"
+            path.write_text(json.dumps({"stages": [{"name": "small", "replicas": [{"url": engine.url}]}]}))
+            for count in ("1", "2"):
+                process = await asyncio.create_subprocess_exec(
+                    PROGRAM, "serve", path, "--port=0", "--json", "--workers", count, stdout=PIPE, stderr=PIPE
+                )
+                assert process.stdout is not None
+                assert process.stderr is not None
+                await until(lambda pid=process.pid: holds(pid))
+                process.send_signal(signal.SIGHUP)
+                url = json.loads(await process.stdout.readuntil(b"}\n"))["url"]
+                assert await asked(url) == 200
+                line = json.loads(await process.stderr.readuntil(b"}\n")) if count == "1" else None
+                assert line is None or (line["event"], line["why"]) == ("reload", "signal")
+                process.terminate()
+                await process.communicate()
+                assert process.returncode == 0
+
+    uvloop.run(main())
+
+
 def test_sigterm_lets_all_finish_what_they_began_and_closes_the_port(tmp_path: Path) -> None:
     go = asyncio.Event()
 

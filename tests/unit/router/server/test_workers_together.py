@@ -164,18 +164,26 @@ def test_a_conversation_goes_on_at_its_stage_whichever_process_gets_the_next_tur
 def test_shares_add_up_and_come_through_the_socket_as_they_were() -> None:
     key = ("cascadia_x", "small")
     now = {"ready": True, "draining": False, "uptime_s": 1.0, "running": 2, "waiting": {"small": 1}}
-    replica = {"name": "small-0", "state": "ready", "breaker": "closed", "running": 1, "room": 4}
+    replica = {"name": "small-0", "state": "ready", "unhealthy": "", "breaker": "closed", "running": 1}
+    replica |= {"room": 4}
     one = Share(
         Tick(5.0, {key: 2.0}), [(5.0, [1, 0]), (5.0, [2, 0])], now | {"replicas": [replica], "recent": []}
     )
-    ill = replica | {"state": "down", "breaker": "open"}
+    ill = replica | {"state": "down", "unhealthy": "refused", "breaker": "open"}
     two = Share(Tick(3.0, {key: 3.0}), [(5.0, [0, 2])], now | {"replicas": [ill], "recent": [{"at_s": 1}]})
     assert read_share(written(one)).moved == one.moved
     window = added([one.moved, two.moved])
     assert (window.seconds, window.count("x", "small")) == (5.0, 5.0)
     both = together([read_share(written(share)).now for share in (one, two)])
     assert both["replicas"] == [
-        {"name": "small-0", "state": "down", "breaker": "open", "running": 2, "room": 8}
+        {
+            "name": "small-0",
+            "state": "down",
+            "unhealthy": "refused",
+            "breaker": "open",
+            "running": 2,
+            "room": 8,
+        }
     ]
     assert (both["running"], both["waiting"]) == (4, {"small": 2})
     assert [point["per_s"] for point in series_of([one.series, two.series], [1.0])] == [0.2, 0.8]

@@ -68,6 +68,7 @@ def test_the_documentation_names_every_metric_with_its_labels_and_no_other(tmp_p
                 await router.chat(stream=True)
                 await small.stop()
                 await router.chat("small")
+                await until(lambda: router.router.stages[0].replicas[0].ill == "refused")
                 found = await scraped(router)
             keys = KeySettings(tmp_path / "keys", redis_url="redis://127.0.0.1:1")
             # As it is before its first request: what keys and Redis are counted by is there.
