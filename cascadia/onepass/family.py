@@ -13,13 +13,13 @@ from importlib.resources import files
 from io import BytesIO
 from pathlib import Path
 from shutil import copyfile
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.scratch import scratch
 from cascadia.onepass.graph import Head, Weights, one_pass_graph
 from cascadia.onepass.model import GRAPH, TOKENIZER, OnePassModel, Precision, Task, write_about
 
@@ -116,8 +116,8 @@ def _save(graph: Any, path: Path, precision: Precision) -> None:
         return
     from onnxruntime.quantization import QuantType, quantize_dynamic
 
-    with TemporaryDirectory(prefix="cascadia-int8-") as folder:
-        whole = Path(folder) / GRAPH
+    with scratch("int8-") as folder:
+        whole = folder / GRAPH
         marked = onnx.ModelProto()
         marked.CopyFrom(graph)
         # Of a graph made here there is nothing to prepare; without this it is advised to.

@@ -35,7 +35,8 @@ def headline(plan: Plan, names: Names) -> str:
     """Headline on what serves what: the one sentence to remember."""
     goal, predicted = plan.objective, plan.predicted
     verb = "serves" if plan.gpus == 1 else "serve"
-    start = f"{gpus_in_words(plan.groups, plan.cluster, names)} {verb} {rate(predicted.rate_rps)}"
+    who = gpus_in_words(plan.groups, plan.cluster, names) if plan.gpus else "APIs alone"
+    start = f"{who} {verb} {rate(predicted.rate_rps)}"
     latency = f"{quantile_name(plan)} {seconds(predicted.objective_s)}"
     if goal.goal == "quality":
         within = f" within {seconds(goal.deadline.max_s)}" if goal.deadline is not None else ""
@@ -309,9 +310,12 @@ def prices(plan: Plan, names: Names) -> str:
 
 
 def elsewhere(plan: Plan) -> str:
-    """Price of the stages elsewhere; empty where there is none."""
+    """Price of stages and judge elsewhere; empty where there is none."""
     paid = plan.predicted.usd_per_hour_elsewhere
     names = [printable(stage.name) for stage in plan.stages if stage.external is not None]
+    judge = plan.judge
+    if plan.judges and (judge.usd_per_million_input_tokens or judge.usd_per_million_output_tokens):
+        names.append("the judge")
     return f"{usd(paid)}/h of it for tokens of {listing(names)}" if names else ""
 
 

@@ -28,9 +28,10 @@ from cascadia.demo.one_pass import OnePassFleet
 from cascadia.domain.policy import Policies
 from cascadia.files.policies_file import write_policies
 from cascadia.onepass.questions import Question
-from cascadia.planner.policies.choose import Wanted, on_workers
+from cascadia.planner.policies.choose import on_workers
 from cascadia.planner.policies.played import run_of
 from cascadia.planner.policies.residence import Kind
+from cascadia.planner.policies.wanted import Wanted
 from cascadia.policy.problem import ModelProfile
 from tests.benchmarks.bench_onepass import NAMES, _asked, serving, texts
 

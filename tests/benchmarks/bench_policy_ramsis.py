@@ -26,12 +26,13 @@ import numpy as np
 
 from cascadia.domain.policy import Policies
 from cascadia.domain.workload import Floats
-from cascadia.planner.policies.choose import Wanted, on_workers
+from cascadia.planner.policies.choose import on_workers
 from cascadia.planner.policies.compared import baseline_rows
 from cascadia.planner.policies.fluid import fluid_bound
 from cascadia.planner.policies.played import Outcome, play
 from cascadia.planner.policies.residence import Kind
 from cascadia.planner.policies.tables import Group, group
+from cascadia.planner.policies.wanted import Wanted
 from cascadia.policy.problem import ModelProfile
 from tests.benchmarks.one_pass_profiles import FAMILIES
 from tests.benchmarks.report_table import markdown

@@ -7,11 +7,10 @@ from typing import NamedTuple
 from cascadia.domain.policy import Policies
 from cascadia.domain.workload import Floats
 from cascadia.planner.policies.baselines import Mixture, gears, greedy, jellyfish, mixture, model_switching
-from cascadia.planner.policies.choose import Wanted
-from cascadia.planner.policies.in_flight import worth
 from cascadia.planner.policies.played import Outcome, play
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import Group
+from cascadia.planner.policies.wanted import Wanted
 
 BATCH_SHARES = (0.35, 0.5, 0.65)
 """Shares of the SLO that a batch may take."""
@@ -36,7 +35,7 @@ def baseline_rows(group: Group, wanted: Wanted, only_rate_rps: float | None = No
         tried = [
             Row(name, setting, _played(made(), group, wanted, only_rate_rps)) for setting, made in settings
         ]
-        rows.append(max(tried, key=lambda row: worth([row.outcome], [1.0], wanted.late_max)))
+        rows.append(max(tried, key=lambda row: wanted.merit(row.outcome)))
     return rows
 
 

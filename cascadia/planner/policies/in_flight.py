@@ -29,11 +29,16 @@ class Sample:
     skip: int = 0
 
 
-def worth(outcomes: Sequence[Outcome], weight: Sequence[float], late_max: float) -> float:
-    """Reward in the mean, less what is late beyond `late_max`, which counts ten times an answer."""
-    return float(
-        np.average([o.reward - 1000 * max(o.late - late_max, 0.0) for o in outcomes], weights=list(weight))
-    )
+def worth(
+    outcomes: Sequence[Outcome], weight: Sequence[float], late_max: float, right_min: float = 0.0
+) -> float:
+    """Reward in the mean, less what is late beyond `late_max`, which counts ten times an answer, and what is missing to
+    the accuracy `right_min` (0-100), which counts as much."""
+    each = [
+        o.reward - 1000 * max(o.late - late_max, 0.0) - 10 * max(right_min - o.accuracy, 0.0)
+        for o in outcomes
+    ]
+    return float(np.average(each, weights=list(weight)))
 
 
 def rungs(group: Group, borders: Sequence[float], caps: Sequence[int], share: float) -> Policies:
@@ -60,7 +65,13 @@ def first_borders(group: Group, caps: Sequence[int]) -> list[float]:
 
 
 def in_flight_ladder(
-    group: Group, sample: Sample, late_max: float = 0.01, batch_share: float = 0.5, share: float = 1.0
+    group: Group,
+    sample: Sample,
+    late_max: float = 0.01,
+    batch_share: float = 0.5,
+    share: float = 1.0,
+    *,
+    right_min: float = 0.0,
 ) -> Policies:
     """The best borders found."""
     caps = largest_batches(group.models, group.slo_s, batch_share)
@@ -68,7 +79,7 @@ def in_flight_ladder(
     def tried(borders: Sequence[float]) -> float:
         ladder = rungs(group, borders, caps, share)
         played = [play(ladder, group.models, arrival_s, skip=sample.skip) for arrival_s in sample.arrival_s]
-        return worth(played, sample.weight, late_max)
+        return worth(played, sample.weight, late_max, right_min)
 
     borders = first_borders(group, caps)
     best = tried(borders)

@@ -11,8 +11,8 @@ import numpy as np
 from cascadia.domain.errors import BadInput
 from cascadia.domain.workload import Floats
 from cascadia.files.text import read_text
-from cascadia.planner.policies.choose import Wanted
 from cascadia.planner.policies.residence import Kind
+from cascadia.planner.policies.wanted import Wanted
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec

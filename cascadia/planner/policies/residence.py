@@ -40,6 +40,11 @@ class Kind:
         return next(gib for model, gib in zip(self.models, self.takes_gib, strict=True) if model.name == name)
 
 
+def fits(made: Group, kind: Kind) -> bool:
+    """Tells whether a worker holds all models of `made` at once."""
+    return kind.memory_gib is None or sum(kind.takes(m.name) for m in made.models) <= kind.memory_gib
+
+
 def alike(every: Group, kind: Kind, loads_rps: tuple[float, float]) -> Group | None:
     """The same models on every worker: of the sets that fit, the one of which a fluid makes the most at the loads'
     ends and between; None where none fits."""

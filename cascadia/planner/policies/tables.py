@@ -90,11 +90,13 @@ def gathered(model: ModelProfile, least: int, most: int) -> tuple[PolicyRow, ...
 
 
 def by_slack(
-    models: Sequence[ModelProfile], caps: Sequence[int], share: float = 1.0
+    models: Sequence[ModelProfile], caps: Sequence[int], share: float = 1.0, least: int = 1
 ) -> tuple[PolicyRow, ...]:
     """The most accurate of `models` (least accurate first) whose batch takes at most `share` of the slack; `caps` are
-    their largest batches. Without slack the one that answers most a second of so many takes what it can.
+    their largest batches. Without slack the one that answers most a second of so many takes what it can. Fewer than
+    `least` wait for more while the fastest with so many has time for them.
     """
+    waits_s = min((m.latency_s[least - 1] for m, cap in zip(models, caps, strict=True) if cap >= least))
     rows = []
     for queued in range(1, max(caps) + 1):
         # Not the fastest with a single request: where that carries less than comes, who is late once stays so.
@@ -103,6 +105,8 @@ def by_slack(
             key=lambda pair: pair[1] / pair[0].latency_s[pair[1] - 1],
         )
         steps = [(0.0, fastest.name, takes)]
+        if queued < least:
+            steps.append((waits_s / share, fastest.name, 0))
         for model, cap in sorted(
             zip(models, caps, strict=True), key=lambda pair: pair[0].accuracy, reverse=True
         ):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from cascadia.planner.policies import choose
+from cascadia.planner.policies import rivals
 from cascadia.planner.policies.played import Outcome, play
 from cascadia.planner.policies.tables import group
 from cascadia.policy import variable
@@ -75,12 +75,12 @@ def test_a_ladder_of_them_is_a_rival_on_few_workers_where_it_is_asked_for(
     def ladder(*_: object, kind: str, variable: bool, **__: object) -> None:
         solved.append((kind, variable))
 
-    monkeypatch.setattr(choose, "mdp_ladder", ladder)
+    monkeypatch.setattr(rivals, "mdp_ladder", ladder)
     arrival_s = poisson_arrivals(20.0, 400)
     for asked, workers in ((True, 1), (False, 1), (True, 5)):
-        wanted = choose.Wanted(arrival_s, slo_s=0.1, late_max=0.05, accuracy_min=None, variable=asked)
+        wanted = rivals.Wanted(arrival_s, slo_s=0.1, late_max=0.05, accuracy_min=None, variable=asked)
         solved.clear()
-        list(choose._rivals(group("g", models, slo_s=0.1, workers=workers), wanted))
+        list(rivals._solved(group("g", models, slo_s=0.1, workers=workers), wanted))
         assert [kind for kind, variable in solved if variable] == (
             ["mdp-variable"] if asked and workers == 1 else []
         )

@@ -6,13 +6,14 @@ import pytest
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.policy import Policies
 from cascadia.planner.policies.baselines import greedy
-from cascadia.planner.policies.choose import Wanted, choose, keeps, loads, on_workers
+from cascadia.planner.policies.choose import choose, on_workers
 from cascadia.planner.policies.compared import baseline_rows
 from cascadia.planner.policies.in_flight import worth
 from cascadia.planner.policies.played import play
 from cascadia.planner.policies.residence import Kind, alike
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import group
+from cascadia.planner.policies.wanted import Wanted, keeps, loads
 from cascadia.policy.problem import ModelProfile
 from tests.unit.policy.profiles import profiles
 

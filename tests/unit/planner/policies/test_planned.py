@@ -1,5 +1,6 @@
 """A plan of one-pass models is a plan like any other: written, read back, and replayed as it was predicted."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from cascadia.planner.policies.planned import plan_one_pass
 from cascadia.planner.policies.played import play
 from cascadia.planner.policies.read import read_asked
 from cascadia.planner.policies.replayed import replay_policies
-from tests.unit.planner.policies.one_pass_plans import NAMES, RANKED, SPEC, planned, written
+from tests.unit.planner.policies.one_pass_plans import NAMES, RANKED, SPEC, family, planned, written
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +53,19 @@ def test_workers_that_models_share_are_counted_once(folder: Path) -> None:
     assert plan.gpus == workers
     assert plan.gpus_by_pool() == {"core": workers}
     assert plan.predicted.usd_per_hour == pytest.approx(0.05 * workers)
+
+
+def test_workers_are_counted_where_the_least_accurate_model_is_not_deployed(folder: Path) -> None:
+    beaten = SPEC.replace("task: classify", "accuracy: 60, task: classify", 1).replace(
+        "name: tiny", "name: slow"
+    )
+    table = json.loads(family())
+    table["models"][0] |= {key: table["models"][2][key] for key in ("p95_s", "drawn_s")}
+    path = written(folder, beaten)
+    (folder / "family.json").write_text(json.dumps(table))
+    plan = plan_one_pass(read_asked(path), folder, dict.fromkeys((*NAMES, "slow"), 8)).plan
+    assert [stage.deployed for stage in plan.stages] == [False, True, True]
+    assert plan.gpus == plan.policies[0].workers == plan.gpus_by_pool()["core"] > 0
 
 
 def test_quality_is_told_with_the_error_of_so_many_texts(folder: Path) -> None:
