@@ -252,8 +252,8 @@ class Predicted:
     """`stage_bound_s` is the allocation's own objective (the largest stage quantile), `e2e` is simulated.
 
     `ttft` and `tpot` are as clients see them (`cascadia.domain.objective.Level`). `levels` are the objective's bounds.
-    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages elsewhere charge by the token. `score_mean` is
-    the judge's mean score of the answers given (None in older plans).
+    `usd_per_hour_elsewhere` is the part of `usd_per_hour` that stages and a judge elsewhere charge by the token.
+    `score_mean` is the judge's mean score of the answers given (None in older plans).
     """
 
     e2e: Quantiles
@@ -488,7 +488,8 @@ class Plan:
         for stage in self.stages:
             if stage.group is None or stage.group not in sharing:
                 found += stage.replicas
-            sharing.add(stage.group)
+            if stage.deployed:
+                sharing.add(stage.group)
         return (*found, *self.judge.replicas)
 
     def gpus_by_pool(self) -> dict[str, int]:

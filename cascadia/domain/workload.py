@@ -9,6 +9,7 @@ from cascadia_sim.prefix_cache.shared_blocks import SharedBlocks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -18,7 +19,7 @@ class Workload:
     `arrival_s` (n) starts at 0 and does not decrease; `row` (n) is each request's row of the quality table;
     `input_tokens` and `output_tokens` (S, n) are what each stage reads and would write; `prefix_tokens` (n)
     is how much of the input an engine's prefix cache can already hold; `blocks` which blocks prompts share, where the
-    trace tells.
+    trace tells. `drawn` (S, n): who is drawn as evidence of a stage's exits; None where nobody is.
     """
 
     arrival_s: Floats
@@ -27,6 +28,7 @@ class Workload:
     output_tokens: Ints
     prefix_tokens: Ints
     blocks: SharedBlocks | None = None
+    drawn: Bools | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)

@@ -78,7 +78,14 @@ def thinned(problem: Problem, requests: int) -> Problem:
     gaps[each::each] = gap_s
     arrival_s = np.cumsum(gaps)
     arrival_s *= len(at) / max(w.rate_rps, 1e-12) / max(float(arrival_s[-1]), 1e-12)
-    part = Workload(arrival_s, w.row[at], w.input_tokens[:, at], w.output_tokens[:, at], w.prefix_tokens[at])
+    part = Workload(
+        arrival_s,
+        w.row[at],
+        w.input_tokens[:, at],
+        w.output_tokens[:, at],
+        w.prefix_tokens[at],
+        drawn=None if w.drawn is None else w.drawn[:, at],
+    )
     return replace(problem, workload=part)
 
 

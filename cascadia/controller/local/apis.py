@@ -1,6 +1,6 @@
-"""Somebody else's APIs, asked whether they are there before a fleet's engines load for minutes."""
+"""What the fleet does not start itself, asked whether it is there before engines load for minutes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -12,13 +12,24 @@ LIMIT_S = 10.0
 
 
 def check_apis(router: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Raises `BadInput` where an API of a plan's router.yaml does not answer, or refuses the key."""
+    """Raises `BadInput` where a stage, judge or foresight that a plan's router.yaml has an address of does not answer,
+    or refuses the key."""
+    for name, told in _told(router):
+        for replica in told["replicas"]:
+            _check(name, str(replica["url"]), replica.get("api_key_env"), environment)
+
+
+def _told(router: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Parts whose address is told, each with its name in messages."""
+    judge = router.get("judge", {})
+    judges = [judge, *judge.get("members", ()), router.get("foresight", {})]
+    names = ["judge", *(f"judge.members[{at}]" for at in range(len(judges) - 2)), "foresight"]
     for stage in filter(is_elsewhere, router["stages"]):
-        for replica in stage["replicas"]:
-            _check(str(stage["name"]), str(replica["url"]), replica.get("api_key_env"), environment)
+        yield f"stage {stage['name']}", stage
+    yield from ((name, told) for name, told in zip(names, judges, strict=True) if "replicas" in told)
 
 
-def _check(stage: str, url: str, variable: str | None, environment: Mapping[str, str]) -> None:
+def _check(name: str, url: str, variable: str | None, environment: Mapping[str, str]) -> None:
     """Any answer but a refused key will do: not every API lists its models."""
     key = environment.get(variable, "") if variable else ""
     headers = {"authorization": f"Bearer {key}"} if key else {}
@@ -26,8 +37,8 @@ def _check(stage: str, url: str, variable: str | None, environment: Mapping[str,
         status = httpx.get(f"{url}/v1/models", headers=headers, timeout=LIMIT_S, trust_env=False).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         why = str(error) or type(error).__name__
-        instead = "check the stage's base_url and the network"
-        raise BadInput(f"stage {stage}", f"{url} cannot be reached ({why})", instead) from None
+        instead = "check its address and the network"
+        raise BadInput(name, f"{url} cannot be reached ({why})", instead) from None
     if status in (401, 403):
-        instead = f"set {variable} to its key" if variable else "write api_key_env into the stage's spec"
-        raise BadInput(f"stage {stage}", f"{url} answers {status}: it refuses the key", instead)
+        instead = f"set {variable} to its key" if variable else "name its variable in api_key_env"
+        raise BadInput(name, f"{url} answers {status}: it refuses the key", instead)

@@ -30,14 +30,14 @@ from cascadia.domain.plan import (
 )
 from cascadia.domain.problem import Problem
 from cascadia.domain.quality import ScoredBy
+from cascadia.planner.account.verdicts import asked_of, reads_of
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.levels import level_predictions, metric_s, stage_tpot_s
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.refinement.batch_tokens import engine_config
-from cascadia.planner.tables.loads import verdict_reads, verdicts_each
-from cascadia_sim.cascade.cascade import CascadeRun, Verdicts
+from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
@@ -199,8 +199,7 @@ def predict(
     latency = (run.finish_ps - arrivals) / PS_PER_S
     rate = problem.workload.rate_rps if rate_rps is None else rate_rps
     n = len(arrivals)
-    judging_usd, apis_usd = verdict_usd(problem, run), api_usd(problem, run)
-    elsewhere_usd = 3600.0 * rate * apis_usd / max(n, 1)
+    elsewhere_usd = 3600.0 * rate * (verdict_usd(problem, run) + api_usd(problem, run)) / max(n, 1)
     usd_per_hour += elsewhere_usd
     stages = tuple(
         _stage_prediction(problem, run, s, n, rate, shares.get(s, 0.0)) for s in range(len(problem.stages))
@@ -215,7 +214,7 @@ def predict(
         judge=_judge_prediction(problem, run, n, rate, shares.get(JUDGE)),
         rate_rps=rate,
         usd_per_hour=usd_per_hour,
-        usd_per_1k_requests=(usd_per_hour / 3.6 / rate if rate > 0 else 0.0) + 1000 * judging_usd / max(n, 1),
+        usd_per_1k_requests=usd_per_hour / 3.6 / rate if rate > 0 else 0.0,
         tpot=quantiles(metric_s(problem, run, "tpot")),
         levels=level_predictions(problem, run, problem.objective.bounds),
         usd_per_hour_elsewhere=elsewhere_usd,
@@ -271,10 +270,10 @@ def _judge_prediction(
     if verdicts is None or len(verdicts.requests) == 0:
         return None
     took = quantiles((verdicts.finish_ps - verdicts.arrival_ps) / PS_PER_S)
-    asked = float(verdicts_each(problem)[verdicts.stage, verdicts.requests].sum())
+    asked = float(asked_of(problem, verdicts).sum())
     per_request = asked / n
     span_ps = int(verdicts.finish_ps.max() - verdicts.arrival_ps.min())
-    tokens = float(_verdict_reads(problem, verdicts).sum()) + asked * problem.judge.output_tokens
+    tokens = float(reads_of(problem, verdicts).sum()) + asked * problem.judge.output_tokens
     busy = _utilisation(verdicts.run) if verdicts.run is not None else 0.0
     speed = tokens / max(span_ps / PS_PER_S, 1e-9)
     return StagePrediction(
@@ -288,12 +287,6 @@ def _judge_prediction(
         tokens_per_s=speed,
         load=load,
     )
-
-
-def _verdict_reads(problem: Problem, verdicts: Verdicts) -> Ints:
-    """Tokens that the verdicts on each answer read: instructions, question and answer."""
-    read: Ints = verdict_reads(problem)[verdicts.stage, verdicts.requests]
-    return read
 
 
 def _utilisation(run: StageRun) -> float:
@@ -318,7 +311,6 @@ def verdict_usd(problem: Problem, run: CascadeRun) -> float:
     judge = problem.judge
     if judge.placement != "external" or run.verdicts is None:
         return 0.0
-    usd = float(_verdict_reads(problem, run.verdicts).sum()) * judge.usd_per_million_input_tokens
-    asked = verdicts_each(problem)[run.verdicts.stage, run.verdicts.requests]
-    wrote = float(asked.sum()) * judge.output_tokens
+    usd = float(reads_of(problem, run.verdicts).sum()) * judge.usd_per_million_input_tokens
+    wrote = float(asked_of(problem, run.verdicts).sum()) * judge.output_tokens
     return (usd + wrote * judge.usd_per_million_output_tokens) / 1e6

@@ -9,10 +9,10 @@ import numpy as np
 
 from cascadia.domain.plan import PoolCalibration, StageCalibration
 from cascadia.domain.problem import Problem
+from cascadia.planner.account.verdicts import asked_of, reads_of
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.tables.loads import verdict_reads, verdicts_each
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.engine.results import present
@@ -114,8 +114,8 @@ def _lengths(problem: Problem, stage: int, run: CascadeRun) -> tuple[StageRun | 
     verdicts = run.verdicts
     if verdicts is None or verdicts.run is None:
         return None, none, none
-    prompts = verdict_reads(problem)[verdicts.stage, verdicts.requests]
-    wrote = verdicts_each(problem)[verdicts.stage, verdicts.requests] * problem.judge.output_tokens
+    prompts = reads_of(problem, verdicts)
+    wrote = asked_of(problem, verdicts) * problem.judge.output_tokens
     return verdicts.run, prompts, prompts + wrote
 
 

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from cascadia.domain.cluster import Cluster
 from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand, Replicas
 from cascadia.planner.allocation.highs import solve, whole
-from cascadia.planner.allocation.knapsack import least_gpus, least_index
+from cascadia.planner.allocation.knapsack import bounds_s, least_gpus, least_index
 from cascadia.planner.allocation.rent import Rent, rent_of
 from cascadia.planner.tables.packing import packing_rows, packs_perfectly
 
@@ -84,7 +84,7 @@ def _at_hint(
 ) -> Allocation | None:
     hints = []
     for judge_s in _judge_latencies(demands, cluster, verdict_s):
-        values = _bounds(demands, judge_s)
+        values = bounds_s(demands, judge_s)
         at = least_index(demands, cluster.gpus, judge_s, values)
         if at < len(values):
             hints.append((float(values[at]), judge_s))
@@ -199,7 +199,7 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
     Bounds above `cutoff_s` are of no interest; that bound itself is, since it may be kept on fewer GPUs.
     """
     demands = programme.demands
-    values = _bounds(demands, judge_s)
+    values = bounds_s(demands, judge_s)
     values = values[values <= cutoff_s]
     # Feasibility is monotone: a larger bound admits every share that a smaller one does.
     low, high = -1, len(values)  # values[low] is infeasible, values[high] feasible
@@ -234,11 +234,6 @@ def _first_probes(
     return (hint, hint - 1)
 
 
-def _bounds(demands: Sequence[Demand], judge_s: float) -> Floats:
-    stages = [d for d in demands if d.stage != JUDGE]
-    return np.unique(np.concatenate([d.table.bounds_s + (judge_s if d.gated else 0.0) for d in stages]))
-
-
 def admissible_s(demand: Demand, bound_s: float, judge_s: float) -> float:
     """Seconds that a replica of `demand` may take at the quantile so that the stage keeps within `bound_s`."""
     if demand.stage == JUDGE:
@@ -251,7 +246,7 @@ def _allocation(
 ) -> Allocation:
     counts = iter(columns)
     replicas: dict[int, tuple[Replicas, ...]] = {}
-    reached = 0.0
+    reached = 0.0 if any(d.stage != JUDGE for d in demands) else judge_s
     for demand in demands:
         levels = demand.table.best_level(admissible_s(demand, bound_s, judge_s) + EPS)
         taken = [(s, count) for s, count in enumerate(itertools.islice(counts, len(demand.shapes))) if count]

@@ -86,13 +86,23 @@ def least_index(demands: Sequence[Demand], gpus: int, judge_s: float, bounds: Fl
     return high
 
 
+def bounds_s(demands: Sequence[Demand], judge_s: float) -> Floats:
+    """Values that the largest stage quantile may have with verdicts within `judge_s`, ascending.
+
+    Where all stages are elsewhere, the judge alone is on GPUs, and its own quantile is what answers wait for here.
+    """
+    stages = [d for d in demands if d.stage != JUDGE]
+    if not stages:
+        return np.array([judge_s])
+    return np.unique(np.concatenate([d.table.bounds_s + (judge_s if d.gated else 0.0) for d in stages]))
+
+
 def least_latency(demands: Sequence[Demand], gpus: int, verdict_s: float) -> float | None:
     """The special-purpose solver: least largest-stage quantile on one perfectly packing pool; None if unstable."""
     judge = next((d for d in demands if d.stage == JUDGE), None)
     best: float | None = None
     for judge_s in judge.table.bounds_s.tolist() if judge else [verdict_s]:
-        stages = [d for d in demands if d.stage != JUDGE]
-        bounds = np.unique(np.concatenate([d.table.bounds_s + (judge_s if d.gated else 0.0) for d in stages]))
+        bounds = bounds_s(demands, judge_s)
         at = least_index(demands, gpus, judge_s, bounds)
         if at < len(bounds) and (best is None or bounds[at] < best):
             best = float(bounds[at])

@@ -59,16 +59,18 @@ def allocate_paper(
         if d.stage != JUDGE:
             verdict = quantile.get(JUDGE, verdict_s) if d.gated else 0
             program += bound >= quantile[d.stage] + verdict  # (iii)
+        elif len(demands) == 1:
+            program += bound >= quantile[JUDGE]  # all stages are elsewhere
     program += pulp.lpSum(f * column for (_, f), column in x.items()) == total  # (ii)
     solved = solve(program, time_limit_s)
     if not solved.found:
         return None
     chosen = {i: next(f for f in mine if whole(x[i, f])) for i, mine in counts.items()}
     judge_s = float(latency[JUDGE][chosen[JUDGE]]) if JUDGE in chosen else verdict_s
+    stages = [d for d in demands if d.stage != JUDGE]
     reached = max(
-        float(latency[d.stage][chosen[d.stage]]) + (judge_s if d.gated else 0.0)
-        for d in demands
-        if d.stage != JUDGE
+        (float(latency[d.stage][chosen[d.stage]]) + (judge_s if d.gated else 0.0) for d in stages),
+        default=judge_s,
     )
     replicas = {d.stage: _replicas(d, chosen[d.stage], total) for d in demands}
     return Allocation(replicas, reached, reached if solved.proven else _unproven(solved.bound, reached))

@@ -121,9 +121,10 @@ def parts_of(search: Search, whole: Mapping[int, Demand], routing: int) -> dict[
     """Part of the requests (of all gates' verdicts: the judge) that reaches each of a routing's demands."""
     stages = search.on_gpus(routing)
     parts = {s: float(search.routings.reached[routing, s]) for s in stages}
-    judged = np.flatnonzero(search.decisions(routing).judged.any(axis=1)).tolist()
-    if JUDGE in whole and judged:
-        parts[JUDGE] = sum(parts[s] for s in judged) / max(len(search.problem.stages) - 1, 1)
+    if JUDGE in whole and search.asks(routing):
+        # Of the verdicts of all gates: with exits, on trials where no gate is too.
+        verdicts = search.routings.verdicts(np.array([routing]))
+        parts[JUDGE] = float(verdicts.sum()) / max(len(search.problem.stages) - 1, 1)
     return parts
 
 

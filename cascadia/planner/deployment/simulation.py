@@ -36,6 +36,7 @@ from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
+Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
@@ -65,6 +66,7 @@ class Simulator:
     def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
         """`decided` on each request, given the routing."""
         w = self.problem.workload
+        tried = ~decided.judged & (verdicts_each(self.problem, decided.judged) > 0)
         reached = decided.reached
         stages = [
             CascadeStage(
@@ -75,6 +77,7 @@ class Simulator:
                 accept=decided.accepts[s],
                 enter=decided.enters[s],
                 judged=decided.judged[s],
+                tried=tried[s],
                 elsewhere=self.apis[s] if decided.enters[s].any() else None,
                 rule=self._rule(s, deployment.mix(s)),
             )
@@ -82,7 +85,7 @@ class Simulator:
         ]
         looked_ps = round(self.problem.foresight_s * PS_PER_S)
         foresight_ps = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
-        gate = self._gate(deployment.mix(JUDGE))
+        gate = self._gate(deployment.mix(JUDGE), decided.judged)
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
 
     def _rule(self, stage: int, mix: Mix) -> Callable[[], Rule | QueueingRule] | None:
@@ -109,7 +112,7 @@ class Simulator:
             return held
         return found_in(self.problem, stage, reached, replicas_of(mix))
 
-    def _gate(self, mix: Mix) -> JudgeStage | None:
+    def _gate(self, mix: Mix, gated: Bools) -> JudgeStage | None:
         """The judge; None where nothing is judged (a self-hosted judge without a replica)."""
         judge, told = self.problem.judge, self.problem.quality.verdicts
         if not mix and self.delays is None:
@@ -118,9 +121,9 @@ class Simulator:
             replicas=replicas_of(mix),
             prompt_tokens=judge.prompt_tokens,
             output_tokens=judge.output_tokens,
-            latency_ps=self.delays,
-            read_tokens=None if told is None or not mix else verdict_reads(self.problem),
-            verdicts=None if told is None or not mix else verdicts_each(self.problem),
+            latency_ps=None if self.delays is None else self.delays * verdicts_each(self.problem, gated),
+            read_tokens=None if told is None or not mix else verdict_reads(self.problem, gated),
+            verdicts=None if told is None or not mix else verdicts_each(self.problem, gated),
         )
 
     def latency_s(self, run: CascadeRun) -> Floats:
@@ -230,7 +233,7 @@ def times_by_request(load: Load, mix: Mix, requests: int) -> Times:
 
 
 def verdict_delays(problem: Problem) -> Ints | None:
-    """Delay of all verdicts of each (gate, request) of a judge without GPUs; None for a self-hosted one.
+    """Delay of a verdict of each (stage, request) of a judge without GPUs; None for a self-hosted one.
 
     Lognormal through the judge's two quantiles, drawn once from the problem's seed.
     """
@@ -244,7 +247,7 @@ def verdict_delays(problem: Problem) -> Ints | None:
     sigma = np.log(spread) / Z95
     normal = np.random.default_rng(problem.seed + 1).standard_normal(shape)
     delays: Ints = np.rint(judge.latency_p50_s * np.exp(sigma * normal) * PS_PER_S).astype(np.int64)
-    return delays * verdicts_each(problem)
+    return delays
 
 
 def quantile_s(latency_s: Floats, q: float) -> float:

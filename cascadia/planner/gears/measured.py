@@ -101,5 +101,6 @@ def _stream(problem: Problem, rate_rps: float, latency_s: float) -> Simulator:
         w.output_tokens[:, part],
         w.prefix_tokens[part],
         None if w.blocks is None else w.blocks.part(start, start + count),
+        drawn=None if w.drawn is None else w.drawn[:, part],
     )
     return Simulator.of(replace(problem, workload=workload))

@@ -11,11 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.gear import Ladder
+from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, replicas_of
 from cascadia.planner.routing.routings import Decisions, Routings, requests_decided
+from cascadia.planner.tables.loads import verdicts_each
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.rolling import (
     CascadeRequests,
@@ -81,11 +83,14 @@ def by_gear(decided: Sequence[Decisions], gear: Ints) -> Decisions:
 def _gears(
     simulator: Simulator, deployment: Deployment, decided: Sequence[Decisions], ladder: Ladder
 ) -> Ints:
-    w, judge, stages = simulator.problem.workload, simulator.problem.judge, len(simulator.problem.stages)
+    problem = simulator.problem
+    w, judge, stages = problem.workload, problem.judge, len(problem.stages)
     verdicts = (
         VerdictTokens(judge.prompt_tokens, judge.output_tokens)
         if simulator.delays is None
-        else VerdictDelays(simulator.delays)
+        else VerdictDelays(
+            simulator.delays * np.max([verdicts_each(problem, d.judged) for d in decided], axis=0)
+        )
     )
     asked = CascadeRequests(simulator.arrivals, w.input_tokens, w.output_tokens, simulator.cached)
     cascade = RollingCascade(asked, verdicts)
@@ -93,14 +98,15 @@ def _gears(
         for replica in replicas_of(mix):
             cascade.open(stages if stage == JUDGE else stage, replica.timing, replica.weight)
     looked_ps = round(simulator.problem.foresight_s * PS_PER_S)
-    cascade.shift([_routing(each, looked_ps) for each in decided], ladder.borders)
+    cascade.shift([_routing(problem, each, looked_ps) for each in decided], ladder.borders)
     cascade.finish()
     return cascade.gears
 
 
-def _routing(decided: Decisions, looked_ps: int) -> Routing:
-    """Routing of each request, as the network of stages has it."""
+def _routing(problem: Problem, decided: Decisions, looked_ps: int) -> Routing:
+    """Routing of each request, as the network of stages has it: its verdicts at a stage as one."""
     asked = tuple(np.flatnonzero(decided.enters.any(axis=1)).tolist())
     looked = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
     waits = looked if looked.any() else None
-    return Routing(asked, decided.accepts, decided.enters, decided.judged, waits)
+    tried = ~decided.judged & (verdicts_each(problem, decided.judged) > 0)
+    return Routing(asked, decided.accepts, decided.enters, decided.judged, waits, tried=tried)

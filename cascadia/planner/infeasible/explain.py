@@ -11,6 +11,7 @@ import numpy as np
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.domain.objective import Objective
+from cascadia.planner.infeasible.limits import limits_too_low
 from cascadia.planner.infeasible.nearest import (
     Nearest,
     Planning,
@@ -65,6 +66,8 @@ def why_none(
     search: Search, loop: BilevelResult, found: Sequence[Candidate], planning: Planning
 ) -> Infeasible:
     """Infeasible, where of what was simulated (`found`) nothing holds, or nothing was there to be simulated."""
+    if (limited := limits_too_low(search, planning, _rate_that_holds)) is not None:
+        return limited
     refused = [c for c in found if c.certificate is not None and not c.certificate.holds]
     if refused:
         return does_not_hold(search, refused, planning)

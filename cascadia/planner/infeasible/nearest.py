@@ -14,7 +14,7 @@ from cascadia.planner.search.context import Search, allowed, start_search
 from cascadia.planner.search.least_gpus import gpus_wanted
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.throughput import max_rate_rps
-from cascadia.planner.stability.repeats import at_rate
+from cascadia.planner.stability.repeats import at_rate, slowest
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -104,7 +104,8 @@ def best_bar(search: Search, below: float, prices_s: Floats, planning: Planning)
 def best_rate(search: Search, planning: Planning) -> float | None:
     """The highest of some rates below today's with a plan, to two digits or so; None where no tenth of it has one."""
     rate = search.problem.workload.rate_rps
-    rates = list(dict.fromkeys(float(f"{rate * LOWER**step:.3g}") for step in range(1, LOWEST_RATES)))
+    named = dict.fromkeys(float(f"{rate * LOWER**step:.3g}") for step in range(1, LOWEST_RATES))
+    rates = [r for r in named if r / rate >= slowest(search.problem)]
     carried = max_rate_rps(nearly_full(search), np.flatnonzero(allowed(search)))
     guess = next((at for at, r in enumerate(rates) if r <= carried), len(rates) - 1)
 

@@ -20,7 +20,7 @@ from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.throughput import most_capable, most_sustaining
 from cascadia.planner.stability.headroom import LIKELY, PRECISION, largest
-from cascadia.planner.stability.repeats import at_rate
+from cascadia.planner.stability.repeats import at_rate, slowest
 
 ROUTINGS = 4
 """Of the lightest so many say where the search begins, and where it ends."""
@@ -67,7 +67,8 @@ def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[st
         if hope.unbounded and holds(max(hope.bound * (1 + 2 * PRECISION), 1.0)):
             raise _unbounded(search.problem)
         guess = max(LIKELY * hope.sustained, best * (1 + PRECISION))
-        best = largest(holds, best, hope.bound * (1 + PRECISION), guess, least=HARDLY)
+        least = max(HARDLY, slowest(search.problem))
+        best = largest(holds, best, hope.bound * (1 + PRECISION), guess, least=least)
     return best
 
 
@@ -110,7 +111,7 @@ def at_factor(problem: Problem, factor: float, make: Callable[[Problem], Planned
     """What `make` plans at that multiple of the rate, or a little below. Raises `Infeasible`."""
     for _ in range(ATTEMPTS):
         try:
-            return make(at_rate(problem, factor or HARDLY))
+            return make(at_rate(problem, factor or max(HARDLY, slowest(problem))))
         except Infeasible:
             if not factor:
                 raise

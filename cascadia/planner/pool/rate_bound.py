@@ -72,7 +72,7 @@ def works(search: Search, decided: Decisions) -> dict[int, Work]:
     found = {}
     for s, shapes in search.shapes.items():
         mine = s == JUDGE
-        load = judge_load(problem, reached & decided.judged) if mine else stage_load(problem, s, reached[s])
+        load = judge_load(problem, reached, decided.judged) if mine else stage_load(problem, s, reached[s])
         if len(load):
             found[s] = work_of(shapes, load)
     return found

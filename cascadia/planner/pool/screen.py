@@ -15,7 +15,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.pool.fluid import least_s
 from cascadia.planner.search.context import find_shapes
-from cascadia.planner.tables.loads import Load, judge_load, stage_load
+from cascadia.planner.tables.loads import Load, at_gates, judge_load, stage_load
 from cascadia.planner.tables.shapes import Shape
 from cascadia_sim.engine.replica import simulate_replica
 
@@ -58,11 +58,10 @@ def _in_order(problem: Problem, names: set[str], beyond: Container[int]) -> Iter
 
 
 def _load(problem: Problem, stage: int) -> Load:
-    n, stages = len(problem.workload), len(problem.stages)
     if stage != JUDGE:
-        return stage_load(problem, stage, np.ones(n, dtype=bool))
-    gates = np.arange(stages) < stages - 1
-    return judge_load(problem, np.tile(gates[:, None], (1, n)))
+        return stage_load(problem, stage, np.ones(len(problem.workload), dtype=bool))
+    gates = at_gates(problem)
+    return judge_load(problem, np.ones_like(gates), gates)
 
 
 def _orders(shapes: list[Shape], load: Load) -> tuple[list[str], list[str]]:

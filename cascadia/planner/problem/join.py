@@ -14,13 +14,11 @@ from numpy.typing import NDArray
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
+from cascadia.planner.stability.repeats import MAX_SPAN_S
 from cascadia_sim.prefix_cache.shared_blocks import SharedBlocks, of_hashes, of_sessions
 from cascadia_traces.trace import Trace
 
 Ints = NDArray[np.int64]
-
-MAX_SPAN_S = 90 * 86_400
-"""The simulator's clock (int64 picoseconds) ends after 106 days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +47,7 @@ def at_rate(trace: Trace, rate_rps: float | None, where: str) -> Trace:
     if span_s > MAX_SPAN_S:
         days = f"{span_s / 86_400:.3g} days"
         raise BadInput(
-            where, f"spans {days} at this rate, and at most 90 can be planned on", "raise the rate"
+            where, f"spans {days} at this rate, and at most 45 can be planned on", "raise the rate"
         )
     return trace if rate_rps is None else trace.scaled(rate_rps)
 
@@ -92,6 +90,7 @@ def join(
         served.output_tokens,
         np.minimum(prefix, shortest - 1),
         _shared_blocks(trace),
+        drawn=table.drawn(row, seed),
     )
     return Joined(workload, notes)
 

@@ -53,8 +53,9 @@ def build_judge(spec: JudgeSpec, folder: Path, file: str) -> JudgeRead:
 
 def check_probe(judge: Judge, stages: Sequence[Stage], file: str) -> None:
     """Raises `BadInput` where a probe would have to read the states of an engine that shows none."""
-    for stage in stages[:-1] if judge.kind == "probe" else ():
-        if stage.engine != LLAMA_CPP:
+    for at, stage in enumerate(stages if judge.kind == "probe" else ()):
+        # The last stage's answers are not judged, but trials at its exits are.
+        if (at < len(stages) - 1 or stage.exits) and stage.engine != LLAMA_CPP:
             raise BadInput(
                 f"{file}: judge",
                 f"is of kind probe, and stage {stage.name} runs on {stage.engine}, whose states it cannot read",

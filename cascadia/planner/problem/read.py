@@ -17,7 +17,7 @@ from cascadia.planner.problem.join import Context, at_rate, join
 from cascadia.planner.problem.judge import build_judge, check_probe
 from cascadia.planner.problem.models import build_stages, config_path
 from cascadia.planner.problem.points import Named, read_points
-from cascadia.planner.problem.scores import judge_notes, trial_notes
+from cascadia.planner.problem.scores import judge_notes
 from cascadia.planner.problem.trace_file import file_digest
 from cascadia.planner.spec.file import read_spec
 from cascadia.planner.spec.model import PoolSpec, Spec, WorkloadSpec
@@ -53,7 +53,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     asides: list[str] = []
     named_points = [Named(stage.name, stage.exits) for stage in stages]
     table, points = read_points(table_path, named_points, spec.quality.scale, asides.append)
-    asides += judge_notes(table, judge, table_path.name) + trial_notes(judge, stages)
+    asides += judge_notes(table, judge, table_path.name)
     unused: tuple[str, ...] = ()
     foresight: Foresight | None = None
     foreseen_by = [] if spec.quality.foresight is None else [folder / spec.quality.foresight]

@@ -2,10 +2,10 @@
 from wrong at all.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.problem import Judge, Stage
+from cascadia.domain.problem import Judge
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.problem.gate_skill import weak_gates
 
@@ -13,16 +13,6 @@ from cascadia.planner.problem.gate_skill import weak_gates
 def judge_notes(table: QualityTable, judge: Judge, file: str) -> list[str]:
     """Notes for the user on `table`'s scores. Raises `BadInput` where another kind of judge made them."""
     return [*_of_another(table, judge, file), *weak_gates(table)]
-
-
-def trial_notes(judge: Judge, stages: Sequence[Stage]) -> list[str]:
-    """Notes on verdicts that a plan with exits does not count: where no gate is."""
-    if judge.kind != "llm" or not any(stage.exits for stage in stages):
-        return []
-    return [
-        "verdicts on trials at exits are simulated, but for those at the last stage in use: leave the judge room for "
-        "these, or take one on the router"
-    ]
 
 
 def _of_another(table: QualityTable, judge: Judge, file: str) -> Iterator[str]:

@@ -13,8 +13,8 @@ that was refused: what comes next in rank is mostly its twin."""
 SETTLED_REQUESTS, SETTLED_MOST = 10_000, 16
 """Where a trace is so short that what settles ranks anew, as many more are tried as have so many requests together."""
 
-LEAST_LOADED = 8
-"""When these are spent, the least loaded of all, whatever their rank."""
+LEAST_LOADED = LEAST_STRAINED = 8
+"""When these are spent, the least loaded of all, whatever their rank, then those that keep the bounds most easily."""
 
 LATE = 2
 """Past the search's deadline so many are tried in rank, and as many of the least loaded."""
@@ -52,8 +52,12 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
     if (first := _first_in_rank(state, candidates, refused)) is not None:
         return first
     tried = {r.deployment.key for r in refused}
-    rest = sorted((c for c in candidates if c.deployment.key not in tried), key=lambda c: c.load)
-    for c in rest[:LEAST_LOADED]:
+    rest = [c for c in candidates if c.deployment.key not in tried]
+    easiest = [
+        *sorted(rest, key=lambda c: c.load)[:LEAST_LOADED],
+        *sorted(rest, key=lambda c: (strain(state.search.problem, c), c.load))[:LEAST_STRAINED],
+    ]
+    for c in {c.deployment.key: c for c in easiest}.values():
         if len(refused) >= 2 * LATE and state.search.deadline.leaves_out("further tests of stability"):
             return None
         if (found := _tried(state, c, refused)) is not None:
@@ -78,7 +82,7 @@ def best_ahead(state: Refinement, best: Candidate) -> Candidate | None:
 def _first_in_rank(
     state: Refinement, candidates: Sequence[Candidate], refused: list[Candidate]
 ) -> Candidate | None:
-    ordered = sorted(candidates, key=lambda c: rank(state.search.problem, c))
+    ordered = _without_twins(sorted(candidates, key=lambda c: rank(state.search.problem, c)))
     for at, c in enumerate(ordered):
         if len(refused) >= IN_RANK and c.load >= min(r.load for r in refused):
             continue
@@ -87,6 +91,14 @@ def _first_in_rank(
         if (found := _tried(state, c, refused)) is not None:
             return _best_settled(state, found, ordered[at + 1 :], refused)
     return None
+
+
+def _without_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The first of those whose runs of the trace are the same: beyond some ratio other shares change nothing."""
+    first: dict[object, Candidate] = {}
+    for c in candidates:
+        first.setdefault((c.deployment.routing, c.usd_per_hour, c.latency_s, c.levels_s), c)
+    return list(first.values())
 
 
 def _best_settled(

@@ -174,7 +174,7 @@ def _starts(only: Search, found: Found) -> Iterator[Deployment]:
     here = [c.deployment for c in ranked if _lies_on(only, c.deployment)]
     for k in range(len(only.routings)):
         needed = set(only.on_gpus(k))
-        if only.self_hosted_judge and only.decisions(k).judged.any():
+        if only.self_hosted_judge and only.asks(k):
             needed.add(JUDGE)
         fit = [d for d in here if {stage for stage, _ in d.mixes} == needed]
         yield from (replace(d, routing=k) for d in fit[:STARTS])

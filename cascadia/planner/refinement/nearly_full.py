@@ -1,4 +1,5 @@
-"""The last resort before a plan is refused: deployments that are sent nearly all that they sustain.
+"""Deployments that are sent nearly all that they sustain: the cheapest among what every search looks at, and the last
+resort before a plan is refused.
 
 Tables and the integer programs made of them know levels up to `STABLE_SHARE` of what a replica sustains, whole levels
 only. What is sent more may hold all the same: the certificate of stability (`stability/certificate.py`) refuses above
@@ -10,15 +11,31 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.state import Refinement
 from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
-from cascadia.planner.search.throughput import most_capable, most_sustaining
+from cascadia.planner.search.throughput import (
+    APART,
+    cheapest_carrying,
+    estimates,
+    most_capable,
+    most_sustaining,
+)
 from cascadia.planner.stability.certificate import OVERLOADED
 from cascadia.planner.tables.tables import STABLE_SHARE, TableCache
+
+Floats = NDArray[np.float64]
+
+FACTORS = (1.0, 0.95, 0.95 / OVERLOADED)
+"""Of today's rate, that deployments which just carry it sustain at `STABLE_SHARE` of capacity: stable by tables, sent
+all that they sustain, and as much as a certificate allows."""
+CHEAPEST, HIGHEST = 4, 6
+"""So many routings get such deployments: those that need the least, or where quality is sought, of those that may be
+sustained, from the best on."""
 
 HOPELESS = 0.8
 """A routing that seems to sustain less than this part of today's rate is not looked at: how far tables of all requests
@@ -51,3 +68,34 @@ def carried(search: Search, deployments: Iterable[Deployment]) -> bool:
     """Does one of these hold? Planning starts from them, and needs no further search to be known to find a plan."""
     state = Refinement(search, Simulator.of(search.problem), References(search))
     return any(state.certificate(d).holds for d in deployments)
+
+
+def just_carrying(search: Search, usd_needed: Floats) -> list[Deployment]:
+    """The cheapest deployments that replicas seem to carry at all, of routings that may be the best.
+
+    Options and the integer program share a stage out in whole levels, so that few unequal replicas seem to carry less
+    than they do, and know loads up to `STABLE_SHARE` only. `usd_needed` ($/h) is about what each routing needs.
+    """
+    names = tuple(pool.name for pool in search.problem.cluster.pools)
+    known: dict[object, Deployment | None] = search.memory.setdefault("just carrying", {})
+    found: list[Deployment] = []
+    for routing in _worth_a_covering(search, usd_needed):
+        for factor in FACTORS:
+            if search.deadline.leaves_out("deployments that just carry the traffic"):
+                return found
+            if (key := (names, routing, factor)) not in known:
+                known[key] = cheapest_carrying(search, routing, factor)
+            if (d := known[key]) is not None:
+                found.append(d)
+    return found
+
+
+def _worth_a_covering(search: Search, usd_needed: Floats) -> list[int]:
+    """Routings at the bar: those that need the least, or for the goal `quality`, the best that may be sustained."""
+    good = np.flatnonzero(allowed(search))
+    if search.problem.objective.goal != "quality":
+        cheapest = good[np.argsort(usd_needed[good], kind="stable")]
+        return search.routings.first_apart(cheapest.tolist(), CHEAPEST, APART)
+    likely = good[estimates(search, good) >= HOPELESS]
+    best = likely[np.argsort(-search.routings.lower[likely], kind="stable")]
+    return search.routings.first_apart(best.tolist(), HIGHEST, APART)

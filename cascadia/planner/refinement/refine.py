@@ -26,9 +26,10 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.refinement.certified import best_certified
 from cascadia.planner.refinement.drafts import other_drafts
+from cascadia.planner.refinement.nearly_full import just_carrying
 from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.shares import reshared
-from cascadia.planner.refinement.shortlist import light, shortlist
+from cascadia.planner.refinement.shortlist import light, shortlist, usd_needed
 from cascadia.planner.refinement.standing import Standing
 from cascadia.planner.refinement.state import (
     EFFORT,
@@ -100,12 +101,14 @@ def refine(
     equal_parts: bool = False,
     starts: Sequence[Deployment] = (),
     routings: Sequence[int] = (),
+    just_carried: bool = True,
 ) -> tuple[Candidate | None, list[Candidate]]:
     """The best candidate that holds (None: no deployment does, and keeps the bounds) and all that were simulated.
 
     `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
     elsewhere that are looked at too, and are climbed from where they are among the best. `routings`: those to look at,
-    where they are known already.
+    where they are known already. `just_carried`: look at replicas that are sent nearly all that they sustain; they are
+    never the fastest.
     """
     problem = search.problem
     if search.deadline.passed:
@@ -136,6 +139,10 @@ def refine(
         _tighten(state, composer, routings, effort)
     progress(f"refine: {len(state.seen)} cascades simulated")
     _climb(state, simulations, [k for k in routings if state.menu(k)], light(search))
+    if just_carried and not equal_parts and problem.objective.goal != "latency":
+        # After the climb: most are too slow, and would draw its steps to what is too slow as well.
+        starts += (fullest := just_carrying(search, usd_needed(loop.references)))
+        state.simulate(fullest)
     _share_anew(state)
     _batch_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")

@@ -21,7 +21,9 @@ from cascadia.planner.search import elsewhere
 from cascadia.planner.search.composition import Composer, best_combinations, descend, promised
 from cascadia.planner.search.context import Search, decisions
 from cascadia.planner.search.reference_tables import References
+from cascadia.planner.stability.capacity_shares import limit_shares
 from cascadia.planner.stability.certificate import Certificate, certify
+from cascadia_sim.engine.requests import PastTheClock
 
 Floats = NDArray[np.float64]
 
@@ -105,7 +107,7 @@ class Refinement:
     def _menu(self, routing: int) -> dict[int, list[Option]]:
         search = self.search
         stages = search.on_gpus(routing)
-        if search.self_hosted_judge and search.decisions(routing).judged.any():
+        if search.self_hosted_judge and search.asks(routing):
             stages.append(JUDGE)
         menu = {}
         for s in stages:
@@ -139,7 +141,12 @@ class Refinement:
         return [self.seen[key] for key in wanted if key in self.seen]
 
     def _simulate(self, d: Deployment) -> Candidate:
-        run = self.simulator.run(d, self.search.decisions(d.routing))
+        try:
+            run = self.simulator.run(d, self.search.decisions(d.routing))
+        except PastTheClock:
+            # Its queues outgrow all time: none of what it would show is known, but that it keeps nothing.
+            never = (inf,) * len(self.search.problem.objective.levels)
+            return Candidate(d, inf, float(self.search.routings.lower[d.routing]), inf, never)
         latency = quantile_s(self.simulator.latency_s(run), self.search.quantile)
         problem = self.search.problem
         reached = reached_s(problem, run, problem.objective.levels)
@@ -153,8 +160,8 @@ class Refinement:
         )
 
     def _load(self, d: Deployment) -> float:
-        """Load by the nearest tables: near enough to leave out what is plainly overloaded."""
-        worst = 0.0
+        """Load by the nearest tables, and of what APIs allow: near enough to leave out what is plainly overloaded."""
+        worst = max(limit_shares(self.search.problem, self.search.decisions(d.routing)).values(), default=0.0)
         for stage, mix in d.mixes:
             if stage not in self.references.by_stage:
                 continue
@@ -232,7 +239,9 @@ def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
 
 
 def within_limits(problem: Problem, c: Candidate) -> bool:
-    return c.load <= PLAINLY_OVERLOADED and strain(problem, c) <= 1.0
+    """Tells whether a candidate keeps the bar and the bounds, as far as one run of the trace shows."""
+    bar = problem.objective.quality_min or 0.0
+    return c.quality_lower >= bar and c.load <= PLAINLY_OVERLOADED and strain(problem, c) <= 1.0
 
 
 def strain(problem: Problem, c: Candidate) -> float:
@@ -264,6 +273,7 @@ def windowed(problem: Problem, requests: int) -> Problem:
             w.output_tokens[:, part],
             w.prefix_tokens[part],
             None if w.blocks is None else w.blocks.part(at, at + requests),
+            drawn=None if w.drawn is None else w.drawn[:, part],
         ),
     )
 

@@ -72,7 +72,13 @@ def cheapest_beside(
     routings = _routings(search, under, loop, best, known.values())
     starts = [c.deployment for c in _by_cost(under, known.values())[:STARTS]]
     _, tried = refine(
-        under, loop, effort=effort or LITTLE, progress=progress, starts=starts, routings=routings
+        under,
+        loop,
+        effort=effort or LITTLE,
+        progress=progress,
+        starts=starts,
+        routings=routings,
+        just_carried=search.problem.objective.goal != "latency",
     )
     known |= {c.deployment.key: c for c in tried if c.certificate or c.deployment.key not in known}
     chosen = _cheapest(under, loop, best, known)

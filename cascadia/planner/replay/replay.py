@@ -25,7 +25,7 @@ from cascadia.domain.plan import (
     WorkloadRules,
 )
 from cascadia.domain.problem import EXTERNAL, Engine, Foresight, Judge, Problem, Stage
-from cascadia.domain.quality import Floats, QualityTable
+from cascadia.domain.quality import Asked, Floats, QualityTable
 from cascadia.planner.account.assemble import predict
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
@@ -210,17 +210,19 @@ def _left(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> B
     return own & (random.random(len(by)) < of_answered)
 
 
-def _verdicts(plan: Plan, left: Bools, random: np.random.Generator) -> Ints:
-    """(S, n): verdicts on each one's answers at a stage; who left there is taken to have had the mean of trials, who is
-    drawn as evidence all.
+def _verdicts(plan: Plan, left: Bools, random: np.random.Generator) -> Asked:
+    """Verdicts on each one's answers at a stage, which read all that it wrote; who left there is taken to have had the
+    mean of trials, who is drawn as evidence all.
     """
-    counts = np.ones(left.shape, np.int64)
+    counts, trials = np.ones(left.shape, np.int64), np.zeros(left.shape, np.int64)
     left = left & (random.random(left.shape) >= (0.0 if plan.exits is None else plan.exits.shadow))
     for s, stage in enumerate(plan.stages):
         shares = [exit_.left for exit_ in stage.exits if not exit_.last]
         tried = sum(at * share for at, share in enumerate(shares, start=1)) / max(sum(shares), 1e-12)
         counts[s] = np.where(left[s], max(round(tried), 1), 1 + len(shares))
-    return counts
+        trials[s] = np.where(left[s], counts[s], len(shares))
+    every = np.ones(left.shape)
+    return Asked(counts, every, trials, every)
 
 
 def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cascadia.domain.points import Points
-from cascadia.domain.quality import Floats, QualityTable
+from cascadia.domain.quality import Asked, Bools, Floats, QualityTable
 from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, Ints, Routings
 
 LEFT = 100.0
@@ -64,19 +64,15 @@ def left_at(points: Points, setting: Setting) -> Ints:
 def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTable:
     """Table of stages (S, m) under `setting`; a share `shadow` of the requests is drawn as evidence.
 
-    These have a trial and a verdict at each exit in use on their way, and a verdict on the answer at its end. That this
-    one may be refused is left out.
+    These have a trial and a verdict at each exit in use on their way, and a verdict on the answer at its end; where no
+    gate is behind them, that one only after a trial to hold it against. That it may be refused is left out.
     """
     at, table = left_at(points, setting), points.table
     ends = np.array(setting.ends)
     whole = np.array([points.rows(stage)[-1] for stage in range(points.stages)])
     column, left = np.arange(len(table)), at != ends[:, None]
-    tried, read = _trials(points, setting, at)
-    all_on = np.repeat(ends[:, None], len(table), axis=1)
-    tried_all, read_all = _trials(points, setting, all_on)
-    # Who has no trial where it leaves has thought to the end: its answer is judged.
-    whole_judged, all_whole = (points.trial_tokens[each, column] <= 0 for each in (at, all_on))
     output, drawn = table.output_tokens[at, column], table.output_tokens[ends]
+    all_on = np.repeat(ends[:, None], len(table), axis=1)
     for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
         stage = points.stage[row]
         output[stage] += np.where(at[stage] > row, points.trial_tokens[row], 0.0)
@@ -90,35 +86,45 @@ def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTabl
         output_tokens=output,
         foreseen=None,
         left=left,
-        verdicts=tried + whole_judged,
-        judged_part=_part(read, output),
+        verdicts=_asked(points, setting, at, output, drawn=False),
         whole_tokens=table.output_tokens[whole],
         drawn_tokens=drawn if shadow > 0 else None,
-        drawn_verdicts=tried_all + all_whole if shadow > 0 else None,
-        drawn_part=_part(read_all, drawn) if shadow > 0 else None,
+        drawn_verdicts=_asked(points, setting, all_on, drawn, drawn=True) if shadow > 0 else None,
         shadow=shadow,
     )
 
 
-def _part(read: Floats, wrote: Floats) -> Floats:
-    return np.where(read > 0, np.minimum(read / np.maximum(wrote, 1.0), 1.0), 1.0)
+def _asked(points: Points, setting: Setting, at: Ints, wrote: Floats, *, drawn: bool) -> Asked:
+    """Verdicts on those who leave `at` these points, having written so much; on `drawn` ones as evidence."""
+    tried, read = _trials(points, setting, at, last_too=True)
+    before, read_before = _trials(points, setting, at, last_too=False)
+    # Who has no trial where it leaves has thought to the end: its answer is judged.
+    whole = points.trial_tokens[at, np.arange(at.shape[1])] <= 0
+    free, free_part = before, np.minimum(read_before / np.maximum(wrote, 1.0), 1.0)
+    if drawn:
+        # The last answer is scored where there is one before it to hold against it.
+        free, free_part = before + (before > 0), np.where(before > 0, _part(read, wrote, whole), 0.0)
+    return Asked(tried + whole, _part(read, wrote, whole), free, free_part)
 
 
-def _trials(points: Points, setting: Setting, at: Ints) -> tuple[Ints, Floats]:
-    """(S, m) each: trial answers of those who leave `at` these points, and how many tokens verdicts on them read; 0
-    tokens where the whole answer is read as well.
+def _part(read: Floats, wrote: Floats, whole: Bools) -> Floats:
+    return np.where(whole, 1.0, np.minimum(read / np.maximum(wrote, 1.0), 1.0))
+
+
+def _trials(points: Points, setting: Setting, at: Ints, *, last_too: bool) -> tuple[Ints, Floats]:
+    """(S, m) each: trial answers of those who leave `at` these points, and how many tokens verdicts on them read;
+    whether that at a stage's last exit, where everybody leaves, is one of them.
 
     Who has thought to the end before an exit has no trial there.
     """
     tried, read = np.zeros(at.shape, np.int64), np.zeros(at.shape)
-    for row, stage in enumerate(points.stage):
-        here, trial = at[stage] >= row, points.trial_tokens[row]
-        if row == points.rows(stage)[-1]:
-            read[stage][here] = 0.0
-        elif setting.levels[row] < ACCEPTS_NONE or row == setting.ends[stage]:
-            tried[stage] += here & (trial > 0)
-            read[stage] += np.where(here, trial, 0.0)
-            read[stage][(at[stage] == row) & (trial <= 0)] = 0.0
+    for row in points.exits:
+        stage = points.stage[row]
+        opened = setting.levels[row] < ACCEPTS_NONE and row != setting.ends[stage]
+        if opened or (last_too and row == setting.ends[stage]):
+            here = (at[stage] >= row) & (points.trial_tokens[row] > 0)
+            tried[stage] += here
+            read[stage] += np.where(here, points.trial_tokens[row], 0.0)
     return tried, read
 
 

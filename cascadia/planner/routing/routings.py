@@ -38,7 +38,8 @@ class Routings:
     the table. `lower` (k): its lower confidence bound; 0, which always holds, until `guarantee.with_bounds`
     sets it. `exact` is False where levels had to be thinned. `skip_below` (k, S-1): of a stage with a gate, 0-100, or
     `ASKS_NONE` of one that only the other routing of a mixture asks; None where the table foresees nothing. `mixed`:
-    with what each is mixed; None where none is.
+    with what each is mixed; None where none is. `tries` (S): at each stage, verdicts on trials at its exits where no
+    gate is, as a part of those at one; None where there are no exits.
     """
 
     thresholds: Floats
@@ -50,6 +51,7 @@ class Routings:
     exact: bool = True
     skip_below: Floats | None = None
     mixed: "Mixed | None" = None
+    tries: Floats | None = None
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -65,10 +67,16 @@ class Routings:
             exact=self.exact,
             skip_below=None if self.skip_below is None else self.skip_below[chosen],
             mixed=None if self.mixed is None else self.mixed.take(chosen),
+            tries=self.tries,
         )
 
     def judged(self, chosen: NDArray[np.integer]) -> Bools:
-        """(k, S): which stages' answers wait for a verdict under each of `chosen`; never the last deployed one's."""
+        """(k, S): which stages' answers wait for verdicts under each of `chosen`: at a gate, or on trials at exits."""
+        judged = self._gated(chosen)
+        return judged if self.tries is None else judged | (self.deployed[chosen] & (self.tries > 0))
+
+    def _gated(self, chosen: NDArray[np.integer]) -> Bools:
+        """(k, S): which stages have a gate under each of `chosen`; never the last deployed one."""
         deployed = self.deployed[chosen]
         judged: Bools = deployed.copy()
         judged[:, :-1] &= self.thresholds[chosen] > ACCEPTS_ALL
@@ -76,13 +84,16 @@ class Routings:
             judged[:, :-1] &= self.skip_below[chosen] < ASKS_NONE
         judged[np.arange(len(judged)), deployed.shape[1] - 1 - deployed[:, ::-1].argmax(axis=1)] = False
         if self.mixed is not None:
-            judged |= self.mixed.other.judged(chosen) & (self.mixed.share[chosen] > 0)[:, None]
+            judged |= self.mixed.other._gated(chosen) & (self.mixed.share[chosen] > 0)[:, None]
         return judged
 
     def verdicts(self, chosen: NDArray[np.integer]) -> Floats:
-        """(k, S): the fraction of prompts whose answer at a stage waits for a verdict, under each of `chosen`."""
+        """(k, S): the fraction of prompts whose answer at a stage waits for a verdict, under each of `chosen`; verdicts
+        on trials alone count as the part that they are of those at a gate.
+        """
         if self.mixed is None:
-            return np.where(self.judged(chosen), self.reached[chosen], 0.0)
+            alone = 0.0 if self.tries is None else self.tries * self.reached[chosen]
+            return np.where(self._gated(chosen), self.reached[chosen], alone)
         parts, share = self.mixed, self.mixed.share[chosen][:, None]
         own = np.where(replace(self, mixed=None).judged(chosen), parts.reached[chosen], 0.0)
         return np.asarray((1.0 - share) * own + share * parts.other.verdicts(chosen))

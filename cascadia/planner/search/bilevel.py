@@ -99,14 +99,14 @@ def bilevel(search: Search, solve: Solver, progress: Callable[[str], None]) -> B
         routing = next((k for k in np.argsort(scores, kind="stable").tolist() if k not in exact), -1)
         if routing < 0 or not np.isfinite(scores[routing]):
             break
-    good = allowed(search)
-    if not np.isfinite(prices[good]).any():
-        for routing in _near_saturation(search, np.flatnonzero(good & ~np.isin(every, list(exact)))):
-            if search.deadline.leaves_out(CLOSELY):
-                break
-            progress("no routing seems to be sustained; looking closely")
-            exact[routing] = evaluated(search, routing, solve)
-            prices[routing] = exact[routing].latency_s
+    unsure = _unpriced(search, prices) & ~np.isin(every, list(exact))
+    for routing in _near_saturation(search, np.flatnonzero(unsure)):
+        if search.deadline.leaves_out(CLOSELY):
+            break
+        progress("what seems not to be sustained is looked at closely")
+        exact[routing] = evaluated(search, routing, solve)
+        references.add(routing, exact[routing].demands)
+        prices[routing] = exact[routing].latency_s
     scores = chebyshev(objective, routings, prices)
     rounds = tuple(Round(r.routing, r.demands, r.allocation, float(scores[k])) for k, r in exact.items())
     return BilevelResult(rounds, prices, references)
@@ -118,6 +118,23 @@ def evaluated(search: Search, routing: int, solve: Solver) -> Round:
     if not demands:
         return Round(routing, (), Allocation({}, 0.0, 0.0), 0.0)
     return Round(routing, tuple(demands), solve(demands), 0.0)
+
+
+def _unpriced(search: Search, prices: Floats) -> Bools:
+    """Routings that nothing seems to sustain and that may be the best all the same: those of more quality than any
+    that is sustained where that is sought, else the lightest at the bar; where none is sustained, all at the bar.
+    """
+    good = allowed(search)
+    unpriced: Bools = good & ~np.isfinite(prices)
+    if unpriced[good].all():
+        return unpriced
+    unpriced &= np.isinf(prices)
+    if search.problem.objective.goal == "quality":
+        lower = search.routings.lower
+        unpriced &= lower > lower[good & np.isfinite(prices)].max()
+    else:
+        unpriced &= np.isin(np.arange(len(prices)), lightest(search.routings.reached, good))
+    return unpriced
 
 
 def _near_saturation(search: Search, routings: NDArray[np.int64]) -> list[int]:

@@ -27,7 +27,7 @@ from cascadia.planner.deployment.simulation import (
 )
 from cascadia.planner.routing.routings import Decisions, Routings
 from cascadia.planner.search.context import decisions
-from cascadia.planner.tables.loads import judge_load, stage_load
+from cascadia.planner.tables.loads import judge_load, stage_load, verdicts_each
 from cascadia_sim.engine.jitted import jitted
 from cascadia_sim.iteration.timing import PS_PER_S
 
@@ -61,68 +61,67 @@ class Composer:
         Whoever streams at a stage has the TTFT of all before and that stage's own, and that stage's TPOT.
         """
         decided = decisions(self.window, routings, routing)
-        reached_ = decided.reached
-        judged = decided.judged
+        waits = decided.reached * verdicts_each(self.window, decided.judged)
         rows = [
             np.stack(
                 [
-                    self._adds(stage, self._row(stage, option.replicas, reached_, judged), decided, metric)
+                    self._adds(stage, self._row(stage, option.replicas, decided, waits), waits, metric)
                     for option in options
                 ]
             )
             for stage, options in zip(stages, choices, strict=True)
         ]
         if metric == "tpot":
-            return rows, self._elsewhere(decided, metric)
+            return rows, self._elsewhere(decided, waits, metric)
         fixed = np.where(decided.foresees.any(axis=0), self.window.foresight_s, 0.0)
-        fixed += self._elsewhere(decided, metric)
+        fixed += self._elsewhere(decided, waits, metric)
         delays = verdict_delays(self.window)
         if delays is not None:
-            fixed += (delays * (reached_ & judged)).sum(axis=0) / PS_PER_S
+            fixed += (delays * waits).sum(axis=0) / PS_PER_S
         return rows, fixed
 
-    def _elsewhere(self, decided: Decisions, metric: Metric) -> Floats:
+    def _elsewhere(self, decided: Decisions, waits: Ints, metric: Metric) -> Floats:
         """What stages elsewhere add (n), whatever is deployed here."""
         found = np.zeros(decided.enters.shape[1])
         for s, api in enumerate(apis_of(self.window)):
             if api is not None and (mask := decided.reached[s]).any():
                 times = times_elsewhere(api, stage_load(self.window, s, mask), len(mask))
-                found += self._adds(s, times, decided, metric)
+                found += self._adds(s, times, waits, metric)
         return found
 
-    def _adds(self, stage: int, times: Times, decided: Decisions, metric: Metric) -> Floats:
-        """What passing a stage adds (n) to each request's metric."""
+    def _adds(self, stage: int, times: Times, waits: Ints, metric: Metric) -> Floats:
+        """What passing a stage adds (n) to each request's metric; there it `waits` (S, n) for so many verdicts."""
         if metric == "e2e":
             return times.whole_s
         if stage == JUDGE:
             return times.whole_s if metric == "ttft" else np.zeros(len(times.whole_s))
-        streams = decided.reached[stage] & ~decided.judged[stage]
+        # Who does not come there has no times to be taken for a stream's.
+        streams = waits[stage] == 0
         if metric == "ttft":
             return np.where(streams, times.first_s, times.whole_s)
         tokens = self.window.workload.output_tokens[stage]
         spread = (times.whole_s - times.first_s) / np.maximum(tokens - 1, 1)
         return np.where(streams & (tokens > 1), spread, 0.0)
 
-    def _row(self, stage: int, mix: Mix, reached_: Bools, judged: Bools) -> Times:
-        mask = reached_[stage] if stage != JUDGE else reached_ & judged
+    def _row(self, stage: int, mix: Mix, decided: Decisions, waits: Ints) -> Times:
+        mask = decided.reached[stage] if stage != JUDGE else waits > 0
         key = (
             stage,
-            mask.tobytes(),
+            mask.tobytes() if stage != JUDGE else waits.tobytes(),
             tuple((r.shape.pool, r.shape.tp, r.shape.pp, r.count, r.level) for r in mix),
         )
         if key not in self._rows:
             self._rows[key] = (
-                self._judge_row(mix, reached_, judged)
-                if stage == JUDGE
-                else self._stage_row(stage, mix, mask)
+                self._judge_row(mix, decided) if stage == JUDGE else self._stage_row(stage, mix, mask)
             )
         return self._rows[key]
 
     def _stage_row(self, stage: int, mix: Mix, mask: Bools) -> Times:
         return times_by_request(stage_load(self.window, stage, mask), mix, len(mask))
 
-    def _judge_row(self, mix: Mix, reached_: Bools, judged: Bools) -> Times:
-        return times_by_request(judge_load(self.window, reached_ & judged), mix, reached_.shape[1])
+    def _judge_row(self, mix: Mix, decided: Decisions) -> Times:
+        load = judge_load(self.window, decided.reached, decided.judged)
+        return times_by_request(load, mix, len(self.window.workload))
 
 
 def best_combinations(

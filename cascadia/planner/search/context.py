@@ -17,7 +17,7 @@ from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.deployment.simulation import quantile_s, verdict_delays
 from cascadia.planner.routing.routings import Decisions, Routings, requests_decided
 from cascadia.planner.stability.capacity_shares import Capacities
-from cascadia.planner.tables.loads import judge_load, stage_load, verdict_reads, verdicts_each
+from cascadia.planner.tables.loads import at_gates, judge_load, stage_load, verdict_reads, verdicts_each
 from cascadia.planner.tables.shapes import Shape, shapes
 from cascadia.planner.tables.tables import TableCache
 from cascadia.planner.tables.worthwhile import worth_having
@@ -66,6 +66,11 @@ class Search:
             self._decisions[routing] = decisions(self.problem, self.routings, routing)
         return self._decisions[routing]
 
+    def asks(self, routing: int) -> bool:
+        """Tells whether anybody waits for a verdict."""
+        decided = self.decisions(routing)
+        return bool((decided.reached & (verdicts_each(self.problem, decided.judged) > 0)).any())
+
     def on_gpus(self, routing: int) -> list[int]:
         """Stages that a routing deploys on GPUs: all but those elsewhere."""
         return [s for s in np.flatnonzero(self.routings.deployed[routing]).tolist() if s in self.shapes]
@@ -73,10 +78,10 @@ class Search:
     def demands(self, routing: int) -> list[Demand]:
         """One demand per deployed stage, and one for a self-hosted judge where anything is judged."""
         reached_, gated = self.decisions(routing).reached, self.decisions(routing).judged
-        waits: Bools = np.any(gated, axis=1)
+        waits: Bools = np.any(verdicts_each(self.problem, gated) > 0, axis=1)
         demands = [self.stage_demand(s, reached_[s], gated=bool(waits[s])) for s in self.on_gpus(routing)]
         if self.self_hosted_judge and waits.any():
-            load = judge_load(self.problem, reached_ & gated)
+            load = judge_load(self.problem, reached_, gated)
             if len(load):
                 table = self.tables.table(
                     "judge", self._worthwhile(JUDGE), load, self.quantile, self._spare_budget
@@ -98,9 +103,8 @@ class Search:
         return found
 
     def _whole_judge(self) -> tuple[Demand, float]:
-        n, stages = len(self.problem.workload), len(self.problem.stages)
-        last = np.arange(stages) == stages - 1
-        load = judge_load(self.problem, np.tile(~last[:, None], (1, n)))
+        gates = at_gates(self.problem)
+        load = judge_load(self.problem, np.ones_like(gates), gates)
         table = self.tables.table("judge", self.shapes[JUDGE], load, self.quantile, self._light_budget)
         return Demand(JUDGE, "judge", table, gated=False), float(load.input_tokens.sum())
 
@@ -177,6 +181,7 @@ def start_search(
     verdict_s = 0.0
     delays = verdict_delays(problem)
     if delays is not None:
+        delays = delays * verdicts_each(problem, np.ones_like(delays, np.bool_))
         verdict_s = quantile_s(delays.ravel() / PS_PER_S, problem.objective.quantile)
     return Search(
         problem,
@@ -198,7 +203,7 @@ def find_shapes(problem: Problem, *, needless_too: bool = False) -> dict[int, tu
             continue
         longest = longest_request(problem, s)
         found[s] = shapes(stage.name, stage.built, stage.config, cluster, longest, needless_too=needless_too)
-    if judge.placement == "self-hosted" and len(problem.stages) > 1:
+    if judge.placement == "self-hosted" and verdicts_each(problem, at_gates(problem)).any():
         assert judge.architecture is not None
         assert judge.config is not None
         longest = longest_request(problem, JUDGE)
@@ -212,7 +217,8 @@ def longest_request(problem: Problem, stage: int) -> int:
     """Tokens of the longest request that a stage, or the judge (`JUDGE`), may get: a replica must hold it."""
     w, judge = problem.workload, problem.judge
     if stage == JUDGE:
-        wrote = verdicts_each(problem) * judge.output_tokens
+        every = np.ones_like(at_gates(problem))
+        wrote = verdicts_each(problem, every) * judge.output_tokens
         longest = int((w.input_tokens + w.output_tokens).max()) + judge.prompt_tokens + judge.output_tokens
-        return max(longest, int((verdict_reads(problem) + wrote).max()))
+        return max(longest, int((verdict_reads(problem, every) + wrote).max()))
     return int((w.input_tokens[stage] + w.output_tokens[stage]).max())

@@ -15,7 +15,7 @@ def usd_per_hour(search: Search, routing: int) -> float:
     known: dict[int, float] = search.memory.setdefault("elsewhere", {})
     if routing not in known:
         decided = search.decisions(routing)
-        known[routing] = HOUR_S * _usd_per_s(search, decided.reached, decided.reached & decided.judged)
+        known[routing] = HOUR_S * _usd_per_s(search, decided.reached, decided.judged)
     return known[routing]
 
 
@@ -30,7 +30,7 @@ def about_usd_per_hour(search: Search, routings: Ints) -> Floats:
     return found
 
 
-def _usd_per_s(search: Search, reached: Bools, judged: Bools) -> float:
+def _usd_per_s(search: Search, reached: Bools, gated: Bools) -> float:
     problem = search.problem
     w, judge = problem.workload, problem.judge
     usd = sum(
@@ -41,8 +41,10 @@ def _usd_per_s(search: Search, reached: Bools, judged: Bools) -> float:
         if stage.external is not None
     )
     if judge.placement == "external":
-        read = float(verdict_reads(problem)[judged].sum())
+        count = verdicts_each(problem, gated)
+        judged = reached & (count > 0)
+        read = float(verdict_reads(problem, gated)[judged].sum())
         usd += read * judge.usd_per_million_input_tokens / 1e6
-        wrote = float(verdicts_each(problem)[judged].sum()) * judge.output_tokens
+        wrote = float(count[judged].sum()) * judge.output_tokens
         usd += wrote * judge.usd_per_million_output_tokens / 1e6
     return float(usd) * w.rate_rps / max(len(w), 1)

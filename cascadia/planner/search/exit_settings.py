@@ -22,7 +22,7 @@ from cascadia.planner.routing.points import Setting, folded, over_points
 from cascadia.planner.routing.routings import ACCEPTS_NONE, Ints, Routings, outcomes, thin
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.stage_usd import stage_usd
-from cascadia.planner.tables.loads import PREFILL_IS_CHEAPER
+from cascadia.planner.tables.loads import PREFILL_IS_CHEAPER, verdict_reads, verdicts_each
 
 SPENT_ON_EXITS = 0.2
 MOST = 3
@@ -59,11 +59,9 @@ def exit_settings(search: Search, least: float) -> Iterator[Set]:
         setting = Setting.of(points, every, k)
         if setting not in seen:
             seen.add(setting)
-            yield Set(
-                setting,
-                under(problem, setting),
-                _bounded(problem, setting, min(confidence, CONFIDENCE_MAX)),
-            )
+            exiting = under(problem, setting)
+            found = _bounded(problem, setting, min(confidence, CONFIDENCE_MAX))
+            yield Set(setting, exiting, replace(found, tries=tries(exiting)))
 
 
 def under(problem: Problem, setting: Setting) -> Problem:
@@ -80,14 +78,25 @@ def under(problem: Problem, setting: Setting) -> Problem:
             folded(problem.points, _shut(setting)),
             drawn_tokens=table.drawn_tokens,
             drawn_verdicts=table.drawn_verdicts,
-            drawn_part=table.drawn_part,
             shadow=shadow,
         )
         whole = plain.as_left(w.output_tokens, w.row, problem.seed)
         first = Uncertified(plain, whole, problem.objective)
     return replace(
-        problem, quality=table, workload=replace(w, output_tokens=wrote), points=None, uncertified=first
+        problem,
+        quality=table,
+        workload=replace(w, output_tokens=wrote, drawn=table.drawn(w.row, problem.seed)),
+        points=None,
+        uncertified=first,
     )
+
+
+def tries(problem: Problem) -> Floats:
+    """(S): what verdicts on trials alone read at each stage, beside those at a gate there."""
+    every = np.ones((len(problem.stages), len(problem.workload)), np.bool_)
+    alone, gated = (verdict_reads(problem, of_all).sum(axis=1) for of_all in (~every, every))
+    asked = verdicts_each(problem, ~every).any(axis=1)
+    return np.asarray(np.where(asked, alone / np.maximum(gated, 1), 0.0), np.float64)
 
 
 def _shut(setting: Setting) -> Setting:

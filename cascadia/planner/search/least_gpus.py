@@ -32,7 +32,7 @@ def gpus_wanted(search: Search, references: References, pool: Pool, times: int) 
     wanted = [np.inf]
     for k in routings.tolist():
         stages = search.on_gpus(k)
-        judged = search.self_hosted_judge and bool(search.decisions(k).judged.any())
+        judged = search.self_hosted_judge and search.asks(k)
         needs = [references.one(s, k) for s in [*stages, *([JUDGE] if judged else [])]]
         wanted.append(
             _relaxed(search, needs, pool, times) if several else _covered(needs, times * pool.gpus, covers)

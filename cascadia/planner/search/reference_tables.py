@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.allocation.knapsack import cover
 from cascadia.planner.search.context import Search
-from cascadia.planner.tables.loads import verdict_reads
+from cascadia.planner.tables.loads import at_gates, verdict_reads
 from cascadia.planner.tables.tables import StageTable
 
 Floats = NDArray[np.float64]
@@ -100,7 +100,7 @@ def stage_tokens(search: Search, stage: int, routings: Ints) -> Floats:
 def judge_tokens(search: Search, routings: Ints) -> Floats:
     """Tokens that the judge reads, for several routings."""
     verdicts = search.routings.verdicts(routings)
-    whole = verdict_reads(search.problem).sum(axis=1)
+    whole = verdict_reads(search.problem, np.ones_like(at_gates(search.problem))).sum(axis=1)
     work = np.zeros(len(routings))
     for stage in range(verdicts.shape[1]):
         work += verdicts[:, stage] * float(whole[stage])

@@ -9,6 +9,7 @@ by simulation, with the certificate that plans are held to (`stability/headroom.
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
+from typing import Literal
 
 import numpy as np
 import pulp
@@ -69,6 +70,16 @@ def most_capable(
     factor = largest_factor(lambda f: covering(f) is not None)
     mixes = covering(factor) if factor > 0 else None
     return None if mixes is None else (factor, deployment(routing, mixes))
+
+
+def cheapest_carrying(search: Search, routing: int, factor: float) -> Deployment | None:
+    """The cheapest deployment of a routing that seems to sustain that factor of today's rate; None where none does.
+
+    Shares are in fractions of levels, so that unequal replicas take what each is able to, across pools too.
+    """
+    demands = search.demands(routing)
+    mixes = _covering(search, demands, False, factor, least="usd") if demands else None
+    return None if mixes is None else deployment(routing, mixes)
 
 
 def carried_rps(search: Search, found: Sequence[tuple[float, Deployment]]) -> float:
@@ -151,9 +162,16 @@ def largest_factor(fits: Callable[[float], bool]) -> float:
 
 
 def _covering(
-    search: Search, demands: Sequence[Demand], equal_parts: bool, factor: float
+    search: Search,
+    demands: Sequence[Demand],
+    equal_parts: bool,
+    factor: float,
+    *,
+    least: Literal["gpus", "usd"] = "gpus",
 ) -> dict[int, Mix] | None:
-    """Replicas that sustain `factor` times the demands' work, each sent what it can carry; None if there are none."""
+    """The replicas of the least GPUs, or the least dollars, that sustain `factor` times the demands' work, each sent
+    what it can carry; None if there are none.
+    """
     program = pulp.LpProblem("throughput", pulp.LpMinimize)
     shapes = [shape for d in demands for shape in d.shapes]
     n = [
@@ -162,7 +180,7 @@ def _covering(
     ]
     columns = iter(n)
     own = {d.stage: list(islice(columns, len(d.shapes))) for d in demands}
-    program += pulp.lpDot([shape.gpus for shape in shapes], n)
+    program += pulp.lpDot([s.gpus if least == "gpus" else s.usd_per_hour for s in shapes], n)
     part = search.problem.cluster.gpus // len(demands)
     for d in demands:
         shares = 1.0 / np.maximum(d.table.saturated, EPS)

@@ -15,8 +15,8 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.tables.capacity import sustained_rps
-from cascadia.planner.tables.loads import Load, judge_load, stage_load
-from cascadia_sim.iteration.timing import ReplicaTiming
+from cascadia.planner.tables.loads import Load, judge_load, period_ps, stage_load
+from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 
 @dataclass(eq=False)
@@ -46,13 +46,17 @@ class Capacities:
             for s, mix in deployment.mixes
             if s != JUDGE and mix
         }
-        for s, stage in enumerate(problem.stages):
-            if (
-                stage.external is not None
-                and (limit := stage.external.requests_per_minute)
-                and reached[s].any()
-            ):
-                found[s] = stage_load(problem, s, reached[s]).rate_rps * 60.0 / limit
+        found |= limit_shares(problem, decided)
         if deployment.judge:
-            found[JUDGE] = self.share(deployment.judge, judge_load(problem, reached & decided.judged))
+            found[JUDGE] = self.share(deployment.judge, judge_load(problem, reached, decided.judged))
         return found
+
+
+def limit_shares(problem: Problem, decided: Decisions) -> Mapping[int, float]:
+    """Shares of their requests_per_minute that APIs are sent, by stage; of those that have a limit and are asked."""
+    period = period_ps(problem)
+    sent = decided.reached.sum(axis=1) * (60.0 * PS_PER_S / period if period > 0 else 0.0)
+    limits = {
+        s: stage.external.requests_per_minute for s, stage in enumerate(problem.stages) if stage.external
+    }
+    return {s: float(sent[s]) / limit for s, limit in limits.items() if limit and decided.reached[s].any()}

@@ -28,9 +28,10 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.routing.routings import Decisions
-from cascadia.planner.stability.repeats import decided_repeated, repeated
+from cascadia.planner.stability.repeats import MAX_SPAN_S, decided_repeated, repeated
 from cascadia.planner.tables.loads import period_ps
 from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.engine.requests import PastTheClock
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Floats = NDArray[np.float64]
@@ -47,12 +48,13 @@ EDGE = 3
 SETTLED = 4.0
 MOST_ROUNDS = 64
 """A trace is not played more often than this to become one round."""
-LONGEST_S = 60 * 86_400
+LONGEST_S = 2 * MAX_SPAN_S
 """Simulated time ends at 106 days. What a round and its repeats take is foreseen from fewer rounds, so not exactly."""
 
 MOST_REQUESTS = 1_000_000
 FEWEST_REPEATS = 2
-"""Of a trace so long that all rounds would be more requests than this, fewer are played, at least two."""
+"""Of a trace so long that all rounds would be more requests than this, or end after `LONGEST_S`, fewer are played, at
+least two."""
 
 OVERLOADED = 1.02
 """Above this share of what a stage's replicas sustain nothing needs to be simulated; measuring errs by less."""
@@ -107,7 +109,10 @@ def certify(
     repeats = _repeats(once)
     # Two rounds first: what plainly does not hold is seen in a quarter of the time.
     for played in sorted({FEWEST_REPEATS, repeats}):
-        all_run, why = _played(settled, deployment, shares, factor, played)
+        try:
+            all_run, why = _played(settled, deployment, shares, factor, played)
+        except PastTheClock:
+            all_run, why = run, "what waits is not done by the end of simulated time"
         if why:
             break
     all_s = _quantiles(all_run, quantiles)
@@ -139,10 +144,13 @@ def seems_to_hold(
     """The first part of `certify`, on a few of its rounds: who fails here fails there. `bounded`: latencies are within
     the objective's bounds, too.
     """
-    settled = settle(simulator, deployment, decided, factor)
-    if bounded and _strain(settled.once.problem, settled.run) > 1.0:
+    try:
+        settled = settle(simulator, deployment, decided, factor)
+        if bounded and _strain(settled.once.problem, settled.run) > 1.0:
+            return False
+        return not _played(settled, deployment, shares, factor, FEWEST_REPEATS)[1]
+    except PastTheClock:
         return False
-    return not _played(settled, deployment, shares, factor, FEWEST_REPEATS)[1]
 
 
 def _strain(problem: Problem, run: CascadeRun) -> float:
@@ -208,7 +216,9 @@ def _asked(simulator: Simulator) -> tuple[float, ...]:
 
 
 def _repeats(once: Simulator) -> int:
-    return int(np.clip(MOST_REQUESTS // max(len(once.arrivals), 1), FEWEST_REPEATS, REPEATS))
+    in_time = LONGEST_S * PS_PER_S // max(period_ps(once.problem), 1)
+    most = min(MOST_REQUESTS // max(len(once.arrivals), 1), in_time)
+    return int(np.clip(most, FEWEST_REPEATS, REPEATS))
 
 
 def _rounds(once: Simulator, run: CascadeRun, quantile: float, rounds: int) -> int:
@@ -241,7 +251,7 @@ def _why(
     curtailed: bool,
 ) -> str:
     for stage, share in over.items():
-        return f"{stage_name(simulator, stage)} is sent {share:.0%} of what its replicas sustain"
+        return _sent(simulator, stage, share)
     # Where not all rounds can be played, each that is not would add as much again as each that is.
     slower = 1 + (SLOWER - 1) * (played - 1) / (REPEATS - 1) if curtailed else SLOWER
     for q, one, every in zip(quantiles, once_s, all_s, strict=True):
@@ -250,6 +260,17 @@ def _why(
                 f"p{q * 100:g} grows from {one:.3g} to {every:.3g} s when the trace is played {played} times"
             )
     return ""
+
+
+def _sent(simulator: Simulator, stage: int, share: float) -> str:
+    api, name = (
+        None if stage == JUDGE else simulator.problem.stages[stage].external,
+        stage_name(simulator, stage),
+    )
+    if api is None or api.requests_per_minute is None:
+        return f"{name} is sent {share:.0%} of what its replicas sustain"
+    limit = api.requests_per_minute
+    return f"{name} is sent {share * limit:.3g} requests a minute, and its requests_per_minute is {limit}"
 
 
 def _backlogs(once: Simulator, run: CascadeRun, played: int) -> Iterator[tuple[int, Floats]]:

@@ -9,6 +9,7 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.stability.certificate import OVERLOADED, certify, seems_to_hold
+from cascadia_sim.engine.requests import PastTheClock
 
 PRECISION = 0.02
 """Bisection ends when the factor is known to this part of it."""
@@ -18,6 +19,9 @@ MOST = 1000.0
 
 STEP, WIDEST = 1.06, 16.0
 """Factors between what is asked for one after the other, at first and at most."""
+
+FEWEST = 1e-4
+"""Nor below this, where nothing holds."""
 
 LIKELY = 0.92
 """Of what capacity allows, what is asked for first: bursts take the rest."""
@@ -41,14 +45,17 @@ def headroom(
     """
 
     def seems(factor: float) -> bool:
-        if late():
+        if late() or factor < FEWEST:
             return False
         return seems_to_hold(simulator, deployment, decided, shares, factor=factor, bounded=bounded)
 
     def holds(factor: float) -> bool:
         if late():
             return False
-        found = certify(simulator, deployment, decided, shares, factor=factor)
+        try:
+            found = certify(simulator, deployment, decided, shares, factor=factor)
+        except PastTheClock:
+            return False
         return found.holds and not (bounded and found.strain > 1.0)
 
     def late() -> bool:

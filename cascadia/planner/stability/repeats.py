@@ -11,9 +11,14 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.tables.loads import period_ps
 from cascadia_sim.cascade.elsewhere import Elsewhere
+from cascadia_sim.engine.requests import picoseconds
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Ints = NDArray[np.int64]
+
+MAX_SPAN_S = 45 * 86_400
+"""The simulator's clock (int64 picoseconds) ends after 106 days: a trace is played twice within it, and its last
+requests need time."""
 
 
 def repeated(simulator: Simulator, times: int, factor: float = 1.0) -> Simulator:
@@ -25,7 +30,7 @@ def repeated(simulator: Simulator, times: int, factor: float = 1.0) -> Simulator
         return simulator
     problem = at_rate(problem_repeated(simulator.problem, times), factor)
     delays = None if simulator.delays is None else np.tile(simulator.delays, times)
-    arrivals = np.rint(problem.workload.arrival_s * PS_PER_S).astype(np.int64)
+    arrivals = picoseconds(problem.workload.arrival_s)
     apis = tuple(None if api is None else _tiled(api, times) for api in simulator.apis)
     return Simulator(problem, arrivals, np.tile(simulator.cached, times), delays, apis, simulator.lines)
 
@@ -46,6 +51,7 @@ def problem_repeated(problem: Problem, times: int) -> Problem:
             np.tile(w.output_tokens, times),
             np.tile(w.prefix_tokens, times),
             None if w.blocks is None else w.blocks.repeated(times),
+            drawn=None if w.drawn is None else np.tile(w.drawn, times),
         ),
     )
 
@@ -56,6 +62,11 @@ def at_rate(problem: Problem, factor: float) -> Problem:
         return problem
     w = problem.workload
     return replace(problem, workload=replace(w, arrival_s=w.arrival_s / factor))
+
+
+def slowest(problem: Problem) -> float:
+    """The least factor of the rate at which simulated time is enough for the requests."""
+    return float(problem.workload.arrival_s[-1]) / MAX_SPAN_S
 
 
 def decided_repeated(decided: Decisions, times: int) -> Decisions:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cascadia.domain.problem import Problem
 from cascadia_sim.engine.dispatch import Replica
+from cascadia_sim.engine.requests import picoseconds
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
 from cascadia_sim.iteration.timing import PS_PER_S
 from cascadia_sim.prefix_cache.prefix_cache import found_tokens, lru_tokens
@@ -72,7 +73,7 @@ class Load:
 
 
 def arrival_ps(problem: Problem) -> Ints:
-    return np.rint(problem.workload.arrival_s * PS_PER_S).astype(np.int64)
+    return picoseconds(problem.workload.arrival_s)
 
 
 def keeps_blocks(problem: Problem, stage: int) -> bool:
@@ -152,33 +153,43 @@ def stage_load(problem: Problem, stage: int, reached: Bools) -> Load:
     )
 
 
-def verdicts_each(problem: Problem) -> Ints:
-    """Verdicts (S, n) that a request waits for at a gate: one, and one more for each trial answer before."""
-    return problem.quality.verdicts_of(problem.workload.row, problem.seed)
+def verdicts_each(problem: Problem, gated: Bools) -> Ints:
+    """Verdicts (S, n) that a request waits for at each stage, where it is `gated` or not: one at a gate, and one more
+    for each trial answer.
+    """
+    w = problem.workload
+    return problem.quality.verdicts_of(w.row, gated, w.drawn)
 
 
-def verdict_reads(problem: Problem) -> Ints:
-    """Tokens (S, n) that all verdicts on a request at a gate read, which are simulated as one behind its answer.
+def verdict_reads(problem: Problem, gated: Bools) -> Ints:
+    """Tokens (S, n) that all verdicts on a request at a stage read, which are simulated as one behind its answer.
 
     A judge reads its instructions, the question and the answer (Cascadia, footnote 4 and app. H).
     """
     w = problem.workload
-    wrote = problem.quality.judged_of(w.output_tokens, w.row, problem.seed)
-    read: Ints = verdicts_each(problem) * (problem.judge.prompt_tokens + w.input_tokens) + wrote
+    wrote = problem.quality.judged_of(w.output_tokens, w.row, gated, w.drawn)
+    read: Ints = verdicts_each(problem, gated) * (problem.judge.prompt_tokens + w.input_tokens) + wrote
     return read
 
 
-def judge_load(problem: Problem, waits: Bools) -> Load:
-    """Verdicts asked for: those of each request's answers at a stage that `waits` for any (S, n), as one."""
-    stage, request = np.nonzero(waits)
+def at_gates(problem: Problem) -> Bools:
+    """(S, n): every request at every stage but the last."""
+    gates = np.arange(len(problem.stages)) < len(problem.stages) - 1
+    return np.broadcast_to(gates[:, None], problem.workload.input_tokens.shape)
+
+
+def judge_load(problem: Problem, reached: Bools, gated: Bools) -> Load:
+    """Verdicts asked for: those on each request's answers at a stage that it `reached` (S, n), as one."""
+    count = verdicts_each(problem, gated)
+    stage, request = np.nonzero(reached & (count > 0))
     arrivals = arrival_ps(problem)[request]
     order = np.argsort(arrivals, kind="stable")
     stage, request = stage[order], request[order]
     return Load(
         request,
         arrivals[order],
-        verdict_reads(problem)[stage, request],
-        verdicts_each(problem)[stage, request] * problem.judge.output_tokens,
+        verdict_reads(problem, gated)[stage, request],
+        count[stage, request] * problem.judge.output_tokens,
         np.zeros(len(order), np.int64),
         period_ps(problem),
     )

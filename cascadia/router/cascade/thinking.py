@@ -43,12 +43,15 @@ class Thought:
 
 
 def may_leave(ask: Ask, stage: Stage, scoring: Scoring) -> bool:
-    """Tells whether the request may leave early: one whole answer in plain text, by a client that did not decline."""
+    """Tells whether the request may leave early: one whole answer in plain text, by a client that did not decline.
+
+    Without a gate it may where nobody thinks on behind the first exit.
+    """
     fields = ask.fields
     plain = not fields.stream and fields.n in (None, 1) and fields.tools is fields.response_format is UNSET
-    return (
-        bool(stage.settings.exits) and ask.exits and plain and ask.api == "chat" and scoring.gate is not None
-    )
+    exits = stage.settings.exits
+    unscored = bool(exits) and exits[0].last
+    return plain and ask.exits and ask.api == "chat" and (unscored or bool(exits and scoring.gate))
 
 
 async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated: bool) -> Thought:
@@ -60,7 +63,8 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
 
     settings, so_far, used, spent, read = stage.settings, "", 0, NOTHING, 0
     exits, trials = stage.exits, dict[int, float]()
-    drawn = exits.drawn()
+    # There is nothing to learn where all leave at the first.
+    drawn = not settings.exits[0].last and exits.drawn()
 
     async def asks(behind: str, most: int | None) -> Reply[Written]:
         # Whatever comes may be the end, and then it is scored.
@@ -100,7 +104,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
         if trial.found is None:
             return Thought(trial, spent=spent)
         spent = spent.plus(trial.found.usage)
-        decides = gated or drawn or not exit_.last
+        decides = gated or not exit_.last or (drawn and bool(trials))
         score = await scoring.score(ask, stage, trial.found, step) if decides else None
         good = score is not None and score >= ask.score_min and exits.leaves(at, score)
         if exit_.last or (good and not drawn):

@@ -8,6 +8,7 @@ import numpy as np
 
 from cascadia_sim.batch import kernel
 from cascadia_sim.batch.kernel import Floats
+from cascadia_sim.engine.requests import picoseconds
 from cascadia_sim.iteration.timing import PS_PER_S, Ints
 
 MOST_EVENTS = 4
@@ -75,7 +76,7 @@ class BatchRun:
 
 def simulate_batches(fleet: BatchFleet, arrival_s: Floats, seed: int = 0) -> BatchRun:
     """Plays `arrival_s` (n, not decreasing). `seed`: of the times that batches take, where they vary."""
-    arrival_ps = np.round(np.asarray(arrival_s, np.float64) * PS_PER_S).astype(np.int64)
+    arrival_ps = picoseconds(np.asarray(arrival_s, np.float64))
     n, machines = arrival_ps.size, sum(kind.count for kind in fleet.kinds)
     workers = _workers(fleet)
     work = kernel.Work(arrival_ps, _ps(fleet.slo_s), which_times(workers.latency_ps.shape[3], n, seed))

@@ -51,7 +51,7 @@ def simulate_cascade(
         raise BadInput("judge", "missing, but more than one stage is deployed", "give a JudgeStage")
     seen_ps = arrival_ps + foresight_ps if routing.foresees else arrival_ps
     if judge is not None and judge.replicas and len(routing.gates) > 1:
-        visits, verdicts = _simulate_in_step(stages, judge, seen_ps, dispatch, routing)
+        visits, verdicts = simulate_together(stages, judge, seen_ps, dispatch, routing)
         return _result(arrival_ps, routing, visits, verdicts)
     visits, verdicts = _simulate_in_turn(stages, judge, seen_ps, dispatch, routing)
     return _result(arrival_ps, routing, visits, verdicts)
@@ -83,27 +83,6 @@ def _served(stage: CascadeStage, who: Ints, arrival_ps: Ints, dispatch: Dispatch
     return simulate_stage(stage.replicas, dispatch, arrival_ps, *lengths, rule=rule)
 
 
-def _simulate_in_step(
-    stages: Sequence[CascadeStage], judge: JudgeStage, arrival_ps: Ints, dispatch: Dispatch, routing: Routing
-) -> tuple[list[StageVisits], list[Verdicts]]:
-    """All that shares the judge in step; a last stage elsewhere feeds nothing, and comes after."""
-    away = [s for s in routing.stages if stages[s].elsewhere is not None]
-    if not away:
-        return simulate_together(stages, judge, arrival_ps, dispatch, routing)
-    last = routing.stages[-1]
-    if away != [last]:
-        what = "gates a stage elsewhere and another, by replicas of its own"
-        raise BadInput("judge", what, "put the stage elsewhere last, or let the judge be elsewhere too")
-    visits, verdicts = simulate_together(stages, judge, arrival_ps, dispatch, routing.without(last))
-    arrive_ps = arrival_ps.copy()
-    for given in verdicts:
-        # Of several verdicts on one request the latest sends it on.
-        np.maximum.at(arrive_ps, given.requests, given.finish_ps)
-    who = routing.requests[last]
-    run = _served(stages[last], who, arrive_ps[who], dispatch)
-    return [*visits, StageVisits(last, who, arrive_ps[who], run)], verdicts
-
-
 def _judge(
     stages: Sequence[CascadeStage], judge: JudgeStage, visits: StageVisits, routing: Routing
 ) -> Verdicts:
@@ -111,7 +90,8 @@ def _judge(
     who, asked_ps = routing.judged[visits.stage], visits.run.finish_ps[routing.waits(visits.stage)]
     gate = np.full(who.size, visits.stage, np.int64)
     if judge.latency_ps is not None:
-        return Verdicts(gate, who, asked_ps, asked_ps + judge.latency_ps[visits.stage, who], None)
+        given_ps = asked_ps + judge.latency_ps[visits.stage, who]
+        return Verdicts(gate, who, asked_ps, given_ps, routing.decides[visits.stage], None)
     written = verdict_tokens(judge, visits.stage, who)
     run = simulate_stage(
         judge.replicas,
@@ -122,7 +102,7 @@ def _judge(
         np.full(who.size, judge.cached_tokens, np.int64),
         most_output=int(written.max(initial=judge.output_tokens)),
     )
-    return Verdicts(gate, who, asked_ps, run.finish_ps, run)
+    return Verdicts(gate, who, asked_ps, run.finish_ps, routing.decides[visits.stage], run)
 
 
 def _result(
@@ -151,5 +131,6 @@ def _merged(verdicts: Sequence[Verdicts]) -> Verdicts | None:
         np.concatenate([v.requests for v in verdicts]),
         np.concatenate([v.arrival_ps for v in verdicts]),
         np.concatenate([v.finish_ps for v in verdicts]),
+        np.concatenate([v.decides for v in verdicts]),
         run,
     )

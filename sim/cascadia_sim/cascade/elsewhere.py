@@ -1,13 +1,13 @@
 """A stage behind somebody else's API: no queue of ours, times of its own, and at most so many requests a minute."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from cascadia_sim.cascade.stage import StageRun
-from cascadia_sim.iteration.timing import PS_PER_S, Ints
-
-MINUTE_PS = 60 * PS_PER_S
+from cascadia_sim.engine.arrays import Apis
+from cascadia_sim.iteration.timing import MINUTE_PS, Ints
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,3 +40,16 @@ def _sent(arrival_ps: Ints, per_minute: int | None) -> Ints:
             now = sent_ps[at : at + per_minute]
             np.maximum(now, sent_ps[at - per_minute : at - per_minute + now.size] + MINUTE_PS, out=now)
     return sent_ps
+
+
+def apis_of(groups: Sequence[Elsewhere | None]) -> Apis:
+    """Groups as the kernel has them, None for those with replicas; times of visits are the caller's to add."""
+    places = [0 if api is None else api.per_minute or 0 for api in groups]
+    return Apis(
+        np.array([api is not None for api in groups], np.bool_),
+        np.zeros(0, np.int64),
+        np.zeros(0, np.int64),
+        np.cumsum([0, *places], dtype=np.int64),
+        np.full(sum(places), -MINUTE_PS, np.int64),
+        np.zeros(len(groups), np.int64),
+    )

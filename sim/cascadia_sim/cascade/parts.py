@@ -1,7 +1,7 @@
 """Parts of a simulated cascade, and the result of its simulation."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,9 @@ class CascadeStage:
     Without replicas, and not `elsewhere`, a stage is not deployed and is skipped. `accept` is the gate's decision, were
     it asked; the last deployed stage always accepts. `enter`: who is let in by the question alone; None lets all in,
     as the last deployed stage does. `judged`: whose answer waits for a verdict, told of all or of each; who is not
-    judged is answered here, and `accept` is then no matter. `rule` makes what shares its requests among the
-    replicas, where that is none of the simulator's own; it is not asked where a judge of several stages is simulated
-    with them.
+    judged is answered here, and `accept` is then no matter; `tried`: whose answer waits all the same for verdicts that
+    send nobody on, at the last stage too. `rule` makes what shares its requests among the replicas, where that is none
+    of the simulator's own; it is not asked where a judge of several stages is simulated with them.
     """
 
     replicas: tuple[Replica, ...]
@@ -35,6 +35,7 @@ class CascadeStage:
     accept: Bools
     enter: Bools | None = None
     judged: bool | Bools = True
+    tried: Bools | None = None
     rule: Callable[[], Rule | QueueingRule] | None = None
     elsewhere: Elsewhere | None = None
 
@@ -80,13 +81,14 @@ class StageVisits:
 class Verdicts:
     """All verdicts asked for [v]: by which stage's gate, on which request, when asked and when given.
 
-    `run` is the self-hosted judge's, in the same order; None for a mere delay.
+    `decides`: whether it says who goes on. `run` is the self-hosted judge's, in the same order; None for a mere delay.
     """
 
     stage: Ints
     requests: Ints
     arrival_ps: Ints
     finish_ps: Ints
+    decides: Bools
     run: StageRun | None
 
 
@@ -121,20 +123,17 @@ class Routing:
     """Requests that come to each deployed stage, increasing: those that no stage before it answered, and it
     lets in.
 
-    `stages` are those reached, `gates` those of them that another deployed stage follows and any of whose answers are
-    judged; `judged`: of whom, increasing. `foresees`: whether anybody is let in, or not, before there is an answer.
+    `stages` are those reached, `gates` those of them any of whose answers wait for a verdict; `judged`: whose,
+    increasing; `decides`: does that verdict say whether they go on? `foresees`: whether anybody is let in, or not,
+    before there is an answer.
     """
 
     stages: tuple[int, ...]
     gates: tuple[int, ...]
     requests: dict[int, Ints]
     judged: dict[int, Ints]
+    decides: dict[int, Bools]
     foresees: bool
-
-    def without(self, last: int) -> "Routing":
-        """The same without the stage that comes last and judges nobody."""
-        requests = {stage: who for stage, who in self.requests.items() if stage != last}
-        return replace(self, stages=self.stages[:-1], requests=requests)
 
     def waits(self, gate: int) -> Bools:
         """Marks, among the requests that reach `gate`, those whose answer is judged."""
@@ -144,7 +143,7 @@ class Routing:
 
     def rejected(self, gate: int, stages: Sequence[CascadeStage]) -> Bools:
         """Marks, among the requests that are judged at `gate`, those that it sends on."""
-        return ~stages[gate].accept[self.judged[gate]]
+        return self.decides[gate] & ~stages[gate].accept[self.judged[gate]]
 
 
 def route(stages: Sequence[CascadeStage], n: int) -> Routing:
@@ -163,9 +162,15 @@ def route(stages: Sequence[CascadeStage], n: int) -> Routing:
         if inside.any() or not (n or requests):
             requests[stage] = np.flatnonzero(inside)
         waiting = waiting & ~(inside & (stages[stage].accept | ~_told(stages[stage].judged, n)))
-    judged = {s: who[_told(stages[s].judged, n)[who]] for s, who in requests.items() if s != deployed[-1]}
-    judged = {s: who for s, who in judged.items() if who.size or not n}
-    return Routing(tuple(requests), tuple(judged), requests, judged, foresees)
+    gated = {s: _told(stages[s].judged, n) & (s != deployed[-1]) for s in requests}
+    judged = {s: who[_waits(stages[s], gated[s])[who]] for s, who in requests.items()}
+    judged = {s: who for s, who in judged.items() if who.size or (not n and s != deployed[-1])}
+    decides = {s: gated[s][who] for s, who in judged.items()}
+    return Routing(tuple(requests), tuple(judged), requests, judged, decides, foresees)
+
+
+def _waits(stage: CascadeStage, gated: Bools) -> Bools:
+    return gated if stage.tried is None else gated | stage.tried
 
 
 def _told(of_all: bool | Bools, n: int) -> Bools:

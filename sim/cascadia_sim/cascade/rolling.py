@@ -18,8 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cascadia_sim.cascade.elsewhere import Elsewhere, apis_of
 from cascadia_sim.cascade.parts import Bools
-from cascadia_sim.engine.arrays import Fleet, Network, Paths, Requests, Sites, no_paths
+from cascadia_sim.engine.arrays import Apis, Fleet, Network, Paths, Requests, Sites, no_paths
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, check_dispatch
 from cascadia_sim.engine.requests import check_timing
 from cascadia_sim.errors import BadInput
@@ -68,7 +69,7 @@ class Routing:
 
     `enter` [S, n]: whom a stage is asked at all; None: all. The last stage is asked whoever comes. `judged` [S, n]:
     whose answer waits for a verdict, others are answered there; None: all but the last stage's. `looked_ps` [n]: how
-    long the question is looked at before; None: not at all.
+    long the question is looked at before; None: not at all. `tried` [S, n]: as of a `CascadeStage`; None: nobody.
     """
 
     stages: tuple[int, ...]
@@ -76,6 +77,7 @@ class Routing:
     enter: Bools | None = None
     judged: Bools | None = None
     looked_ps: Ints | None = None
+    tried: Bools | None = None
 
 
 DEAD_BAND, HOLD_S = 0.10, 1.0
@@ -93,7 +95,8 @@ class Answers(NamedTuple):
 
 
 class RollingCascade:
-    """`judge` None: verdicts are there at once. Group s is stage s; the judge's is `self.judge_group`.
+    """`judge` None: verdicts are there at once. Group s is stage s; the judge's is `self.judge_group`. `apis` [S] are
+    the stages elsewhere, None for the others: they serve without replicas and turn nobody away.
 
     A stage whose chosen replica has more than `most_load` tokens per weight in hand turns a request away: at the first
     stage it is lost, later the answer before is given. Verdicts are never refused.
@@ -108,6 +111,7 @@ class RollingCascade:
         judge: VerdictTokens | VerdictDelays | None,
         dispatch: Dispatch = DEFAULT,
         most_load: float = np.inf,
+        apis: Sequence[Elsewhere | None] = (),
     ) -> None:
         check_dispatch(dispatch)
         stages, n = asked.input_tokens.shape
@@ -117,13 +121,14 @@ class RollingCascade:
         self.now_ps = 0
         self._by_load = np.full(stages + 1, dispatch == "least-outstanding", np.int64)
         self._most_load = np.append(np.full(stages, most_load), np.inf)
+        self._apis = (*apis, *[None] * (stages + 1 - len(apis)))
         self._timings: list[ReplicaTiming] = []
         self._group_of: list[int] = []
         self._open: list[list[int]] = [[] for _ in range(stages + 1)]
         self._closed: set[int] = set()
         self._routings: tuple[Routing, ...] = ()
         self._longest = _longest(asked, judge)
-        self._fleet: Fleet | None = None
+        self._fleet = _no_fleet()
         self._sites = _no_sites(stages, judge)
         self._requests: Requests | None = None
         self._network = self._network_of(0, np.zeros(1, np.int64))
@@ -134,7 +139,7 @@ class RollingCascade:
     def open(self, group: int, timing: ReplicaTiming, weight: float = 1.0) -> int:
         """A replica that serves from now on; its number."""
         from cascadia_sim.engine.client import constants
-        from cascadia_sim.engine.fleet import fleet_of, with_more_lanes
+        from cascadia_sim.engine.fleet import with_more_lanes
 
         check_timing(timing)
         room = timing.kv_tokens // timing.block_size * timing.block_size * timing.lanes
@@ -144,8 +149,7 @@ class RollingCascade:
             raise BadInput("timing.kv_tokens", what, "drop it, or give the replica more memory")
         self._timings.append(timing)
         self._group_of.append(group)
-        fleet = self._fleet
-        self._fleet = fleet_of(self._timings) if fleet is None else with_more_lanes(fleet, self._timings)
+        self._fleet = with_more_lanes(self._fleet, self._timings)
         sites = self._sites
         self._sites = sites._replace(
             weights=np.append(sites.weights, weight),
@@ -175,7 +179,6 @@ class RollingCascade:
         """Tells whether the replica has finished all that it had, or will get."""
         from cascadia_sim.engine import kernel
 
-        assert self._fleet is not None
         if self._fleet.state[replica, kernel.OUTSTANDING]:
             return False
         group = self._group_of[replica]
@@ -210,7 +213,7 @@ class RollingCascade:
             what = f"are {tuple(borders)} for {len(routings)} routings"
             raise BadInput("borders", what, "give one less than routings, rising from above 0")
         for group in (group for routing in routings for group in self._served(routing.stages)):
-            if not set(self._open[group]) - self._closed:
+            if self._apis[group] is None and not set(self._open[group]) - self._closed:
                 what = "the judge" if group == self.judge_group else f"stage {group}"
                 raise BadInput("stages", f"{what} has no open replica", "open one first")
         self._routings = tuple(routings)
@@ -245,7 +248,7 @@ class RollingCascade:
         from cascadia_sim.engine import kernel
 
         self._enter(until_ps)
-        if self._requests is not None and self._fleet is not None:
+        if self._requests is not None:
             network = self._network._replace(entry=self._network.entry[: self._known])
             kernel.together(self._fleet, self._requests, self._sites, network, self._paths, until_ps)
         self.now_ps = until_ps
@@ -350,18 +353,24 @@ class RollingCascade:
                 following[before[here], who[here]] = stage
                 before[here] = stage + 1
                 comes[stage] |= here
-                if last:
-                    break
-                asks = here if routing.judged is None else here & routing.judged[stage, who]
+                gated = here & (not last) & (True if routing.judged is None else routing.judged[stage, who])
+                asks = gated if routing.tried is None else gated | (here & routing.tried[stage, who])
                 waits[stage, who] = asks
                 judged[stage] |= asks
-                left = left & ~(here & (routing.accept[stage, who] | ~asks))
+                if last:
+                    break
+                left = left & ~(here & (routing.accept[stage, who] | ~gated))
         return comes, judged
 
     def _answers(self, stage: int, who: Ints) -> Ints:
         asked = self.asked
         cached = None if asked.cached_tokens is None else asked.cached_tokens[stage, who]
-        return self._add(stage, asked.input_tokens[stage, who], asked.output_tokens[stage, who], cached)
+        lengths = asked.input_tokens[stage, who], asked.output_tokens[stage, who]
+        visits = self._add(stage, *lengths, cached)
+        if (api := self._apis[stage]) is not None:
+            times = self._network.apis
+            times.first_ps[visits], times.whole_ps[visits] = api.first_ps[who], api.whole_ps[who]
+        return visits
 
     def _verdicts(self, stage: int, who: Ints) -> Ints:
         asked, judge = self.asked, self.judge
@@ -398,9 +407,18 @@ class RollingCascade:
             column = getattr(known, name)
             getattr(self._network, name)[: column.size] = column
         self._network.ended[:] = known.ended
+        self._network = self._network._replace(apis=self._with_room(known.apis, capacity))
         wait_ps = np.zeros(capacity, np.int64)
         wait_ps[: self._paths.wait_ps.size] = self._paths.wait_ps
         self._paths = self._paths._replace(wait_ps=wait_ps)
+
+    def _with_room(self, apis: Apis, capacity: int) -> Apis:
+        """`apis` with times for `capacity` visits, where there are any."""
+        if not apis.elsewhere.any():
+            return apis
+        first_ps, whole_ps = np.zeros((2, capacity), np.int64)
+        first_ps[: apis.first_ps.size], whole_ps[: apis.whole_ps.size] = apis.first_ps, apis.whole_ps
+        return apis._replace(first_ps=first_ps, whole_ps=whole_ps)
 
     def _network_of(self, capacity: int, first_replica: Ints) -> Network:
         def column(value: int = 0) -> Ints:
@@ -415,6 +433,7 @@ class RollingCascade:
             serves=np.array(self._group_of, np.int64),
             by_load=self._by_load,
             most_load=self._most_load,
+            apis=apis_of(self._apis),
             replica=column(),
             due=column(),
             ended=np.zeros(1, np.int64),
@@ -438,6 +457,12 @@ def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) 
         last_visit=unknown.copy(),
         last_stage=unknown.copy(),
     )
+
+
+def _no_fleet() -> Fleet:
+    from cascadia_sim.engine.fleet import fleet_of
+
+    return fleet_of(())
 
 
 def _no_sites(stages: int, judge: VerdictTokens | VerdictDelays | None) -> Sites:

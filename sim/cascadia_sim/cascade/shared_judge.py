@@ -2,7 +2,7 @@
 
 Gate 2's verdicts queue with gate 1's, on which gate 2's arrivals depend. The kernel moves all lanes from
 instant to instant, and a visit that ends sets off the next one: answer, verdict, the next stage's answer, and
-so on.
+so on. A stage elsewhere answers by itself.
 """
 
 from collections.abc import Sequence
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cascadia_sim.cascade.elsewhere import Elsewhere, apis_of
 from cascadia_sim.cascade.parts import (
     CascadeStage,
     JudgeStage,
@@ -20,7 +21,7 @@ from cascadia_sim.cascade.parts import (
     verdict_tokens,
 )
 from cascadia_sim.cascade.stage import StageRun, check_replicas
-from cascadia_sim.engine.arrays import Network, no_paths
+from cascadia_sim.engine.arrays import Apis, Network, no_paths
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.engine.requests import RequestArrays, check_fit, check_ran, request_arrays
 from cascadia_sim.iteration.timing import Ints
@@ -30,13 +31,15 @@ from cascadia_sim.iteration.timing import Ints
 class _Group:
     """Replicas behind one dispatch rule, and the visits to them, numbered on from the group before.
 
-    `most_output`: what the dispatcher knows that no answer exceeds, in tokens.
+    `most_output`: what the dispatcher knows that no answer exceeds, in tokens. `elsewhere` has the times of the visits
+    to a stage without replicas.
     """
 
     replicas: tuple[Replica, ...]
     dispatch: Dispatch
     visits: RequestArrays
     most_output: int | None = None
+    elsewhere: Elsewhere | None = None
 
 
 def simulate_together(
@@ -50,12 +53,17 @@ def simulate_together(
     visits = [StageVisits(s, routing.requests[s], arrivals[i], runs[i]) for i, s in enumerate(routing.stages)]
     gate = np.concatenate([np.full(routing.judged[g].size, g, np.int64) for g in routing.gates])
     who = np.concatenate([routing.judged[g] for g in routing.gates])
-    return visits, [Verdicts(gate, who, arrivals[-1], runs[-1].finish_ps, runs[-1])]
+    decides = np.concatenate([routing.decides[g] for g in routing.gates])
+    return visits, [Verdicts(gate, who, arrivals[-1], runs[-1].finish_ps, decides, runs[-1])]
 
 
 def _stage_group(stage: CascadeStage, dispatch: Dispatch, who: Ints, arrival_ps: Ints) -> _Group:
     lengths = stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
-    return _Group(stage.replicas, dispatch, request_arrays(arrival_ps[who], *lengths))
+    visits, api = request_arrays(arrival_ps[who], *lengths), stage.elsewhere
+    if api is None:
+        return _Group(stage.replicas, dispatch, visits)
+    times = Elsewhere(api.first_ps[who], api.whole_ps[who], api.per_minute)
+    return _Group((), dispatch, visits, elsewhere=times)
 
 
 def _judge_group(stages: Sequence[CascadeStage], judge: JudgeStage, routing: Routing) -> _Group:
@@ -95,8 +103,9 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
 
     for g in groups:
         check_dispatch(g.dispatch)
-        check_replicas(g.replicas)
-        check_fit(g.visits, [r.timing for r in g.replicas])
+        if g.elsewhere is None:
+            check_replicas(g.replicas)
+            check_fit(g.visits, [r.timing for r in g.replicas])
     replicas = [r for g in groups for r in g.replicas]
     fleet, sites = fleet_of([r.timing for r in replicas]), sites_of(replicas, [g.most_output for g in groups])
     requests = requests_of(
@@ -113,6 +122,7 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
         serves=np.repeat(np.arange(len(groups), dtype=np.int64), [len(g.replicas) for g in groups]),
         by_load=np.array([g.dispatch == "least-outstanding" for g in groups], np.int64),
         most_load=np.full(len(groups), np.inf),
+        apis=_apis(groups),
         replica=np.zeros(successor.size, np.int64),
         due=np.zeros(successor.size, np.int64),
         ended=np.zeros(1, np.int64),
@@ -132,9 +142,22 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
                 replica=network.replica[mine] - own.start,
                 first_token_ps=first_token_ps[mine],
                 finish_ps=finish_ps[mine],
-                busy_ps=busy_ps[own],
+                busy_ps=busy_ps[own] if groups[i].replicas else np.zeros(1, np.int64),
                 preemptions=int(fleet.state[own, kernel.PREEMPTIONS].sum()),
                 span_ps=int(finish_ps[mine].max() - requests.arrival_ps[mine].min()),
             )
         )
     return arrivals, runs
+
+
+def _apis(groups: Sequence[_Group]) -> Apis:
+    """Stages elsewhere, with the times of each visit; those of others are not read."""
+    apis = apis_of([g.elsewhere for g in groups])
+    if not apis.elsewhere.any():
+        return apis
+    none = [np.zeros(g.visits.arrival_ps.size, np.int64) for g in groups]
+    times = [g.elsewhere or Elsewhere(own, own) for g, own in zip(groups, none, strict=True)]
+    return apis._replace(
+        first_ps=np.concatenate([t.first_ps for t in times]),
+        whole_ps=np.concatenate([t.whole_ps for t in times]),
+    )

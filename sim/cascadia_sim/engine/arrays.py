@@ -114,13 +114,29 @@ class Sites(NamedTuple):
     most_output: Ints
 
 
+class Apis(NamedTuple):
+    """Groups [G] of visits [V] that are somebody else's API and have no replicas.
+
+    Sending takes `first_ps` [V] to the first token, `whole_ps` [V] to the last; both are empty where no group is
+    `elsewhere`. `sent_ps` are rings of the last sendings that a limit counts, from `first_sent` on: as many places as
+    may be sent in any minute, none where there is no limit. `sent` counts.
+    """
+
+    elsewhere: Bools  # [G]
+    first_ps: Ints
+    whole_ps: Ints
+    first_sent: Ints  # [G + 1]
+    sent_ps: Ints
+    sent: Ints  # [G]
+
+
 class Network(NamedTuple):
     """Visits [V] of requests to groups [G] of replicas. `successor`: the visit that a finish sets off, or -1.
 
     `entry` lists the visits that arrive from outside, in order of arrival; `entered` [1] counts those that have.
-    `first_replica` are places in `Sites.open`. `most_load`: tokens per weight beyond which a replica
-    takes nobody in. `replica` and `ended` [1], the requests of which nothing more comes, are written; `due` is working
-    room.
+    `first_replica` are places in `Sites.open`. `most_load`: tokens per weight beyond which a replica takes nobody in.
+    `apis` are groups without replicas. `replica` and `ended` [1], the requests of which nothing more comes, are
+    written; `due` is working room.
     """
 
     group: Ints  # [V]
@@ -131,6 +147,7 @@ class Network(NamedTuple):
     serves: Ints  # [R], the group of each lane
     by_load: Ints  # [G], 1: least outstanding, 0: round robin
     most_load: Floats  # [G]
+    apis: Apis
     replica: Ints  # [V]
     due: Ints  # [V]
     ended: Ints  # [1]
@@ -145,7 +162,8 @@ class Paths(NamedTuple):
     hold in s, ready share of the planned capacity) say which gear is chosen; `force` is the one in force, and since
     when, in s, less is under way (`cascadia.domain.gear.Shift`). Written: `gear`, `last_visit` and `last_stage` by
     request, `wait_ps` by visit: from the engine's finish to the client's, and then for a verdict. `later_ps` and
-    `later` are a heap of `waiting` [1] visits, and until when each waits; ~v: visit v begins then. `looked_ps` [G, N]
+    `later` are a heap of `waiting` [1] visits, and until when each waits, for an API's answer too; ~v: visit v begins
+    then. `looked_ps` [G, N]
     is how long a question is looked at before its first visit; empty: never.
 
     Without requests the network's own `successor` stands, and there is room for no more than who waits.

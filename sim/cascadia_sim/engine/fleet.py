@@ -38,7 +38,9 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     # Most lanes of a fleet are alike: tables are laid out once for each timing. By identity, since to compare
     # tables is to read all of them.
     different = list({id(t): t for t in timings}.values())
-    seqs, stages = max(t.max_num_seqs for t in different), max(t.lanes for t in different)
+    seqs, stages = (
+        max((getattr(t, size) for t in different), default=1) for size in ("max_num_seqs", "lanes")
+    )
     token_at = list(accumulate((t.token_ps.size for t in different), initial=0))
     sequence_at = list(accumulate((t.sequence_ps.size for t in different), initial=0))
     draft_at = list(accumulate((t.draft_ps.size for t in different), initial=0))
@@ -64,7 +66,7 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         state=state,
         finish_step=np.zeros((lanes, seqs), np.int64),
         running=np.zeros((lanes, seqs), np.int64),
-        residues=np.zeros((lanes, max(t.block_size for t in different)), np.int64),
+        residues=np.zeros((lanes, max((t.block_size for t in different), default=1)), np.int64),
         preempted=np.zeros((lanes, seqs), np.int64),
         filled=np.zeros((lanes, seqs), np.int64),
         finished=np.zeros((lanes, seqs), np.int64),
@@ -81,7 +83,7 @@ def _joined(tables: Sequence[Ints]) -> Ints:
     # Numba takes an array that cannot be written for another type, and would compile all anew for it.
     if len(tables) == 1 and tables[0].flags.writeable:
         return np.ascontiguousarray(tables[0], np.int64)
-    return np.concatenate(tables).astype(np.int64, copy=False)
+    return np.concatenate([*tables, np.zeros(0, np.int64)]).astype(np.int64, copy=False)
 
 
 def with_more_requests(requests: Requests, capacity: int) -> Requests:

@@ -29,9 +29,9 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from cascadia_sim.engine.arrays import Fleet, Floats, Lane, Network, Paths, Pipeline, Requests, Sites
+from cascadia_sim.engine.arrays import Apis, Fleet, Floats, Lane, Network, Paths, Pipeline, Requests, Sites
 from cascadia_sim.engine.jitted import jitted
-from cascadia_sim.iteration.timing import Ints
+from cascadia_sim.iteration.timing import MINUTE_PS, Ints
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -985,7 +985,23 @@ def dispatch_by_load(fleet: Fleet, requests: Requests, sites: Sites, replica: In
 
 
 @compiled
-def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, due: int, now: int) -> None:
+def _send(requests: Requests, apis: Apis, group: int, visit: int, now: int) -> int:
+    """Sends a visit to an API as soon as its limit lets it; the instant of its last token."""
+    sent_ps, first = now, apis.first_sent[group]
+    places = apis.first_sent[group + 1] - first
+    if places > 0:
+        place = first + apis.sent[group] % places
+        sent_ps = max(now, apis.sent_ps[place] + MINUTE_PS)
+        apis.sent_ps[place] = sent_ps
+        apis.sent[group] += 1
+    requests.first_token_ps[visit] = sent_ps + apis.first_ps[visit]
+    return int(sent_ps + apis.whole_ps[visit])
+
+
+@compiled
+def _deliver(
+    fleet: Fleet, requests: Requests, sites: Sites, network: Network, paths: Paths, due: int, now: int
+) -> None:
     """The first `due` of `network.due` arrive, those that arrive together in order of their numbers.
 
     Where a replica has too much to do, who is sent there is refused: nothing comes of the visit.
@@ -1001,6 +1017,10 @@ def _deliver(fleet: Fleet, requests: Requests, sites: Sites, network: Network, d
         visit = network.due[i]
         group = network.group[visit]
         first, end = network.first_replica[group], network.first_replica[group + 1]
+        if network.apis.elsewhere[group]:
+            requests.arrival_ps[visit], network.replica[visit] = now, first
+            _wait(paths, visit, _send(requests, network.apis, group, visit, now))
+            continue
         tokens = requests.input_tokens[visit] + expected(sites, group)
         if network.by_load[group]:
             replica = least_outstanding(fleet, sites, group, first, end, tokens)
@@ -1115,6 +1135,15 @@ def _set_off(network: Network, visit: int, due: int) -> int:
 
 
 @compiled
+def _answered(network: Network, paths: Paths, visit: int, due: int, now: int) -> int:
+    """Sets off what follows once the client has a visit's answer, and its verdict where that is a mere delay."""
+    if paths.wait_ps[visit] > 0:
+        _wait(paths, visit, now + paths.wait_ps[visit])
+        return due
+    return _set_off(network, visit, due)
+
+
+@compiled
 def _client_ps(requests: Requests, sites: Sites, which: int, visit: int) -> int:
     """`client.delays_ps` of a visit that ended at lane `which`."""
     fixed, steps = sites.client[which, 0], sites.client[which, 1]
@@ -1167,6 +1196,9 @@ def together(
             if visit < 0:
                 network.due[due] = ~visit
                 due += 1
+            elif requests.finish_ps[visit] < 0:
+                requests.finish_ps[visit] = now
+                due = _answered(network, paths, visit, due, now)
             else:
                 due = _set_off(network, visit, due)
         for which in range(lanes):
@@ -1175,13 +1207,10 @@ def together(
                 for i in range(fleet.state[which, FINISHED]):
                     visit = fleet.finished[which, i]
                     paths.wait_ps[visit] += _client_ps(requests, sites, which, visit)
-                    if paths.wait_ps[visit] > 0:
-                        _wait(paths, visit, now + paths.wait_ps[visit])
-                    else:
-                        due = _set_off(network, visit, due)
+                    due = _answered(network, paths, visit, due, now)
                 fleet.state[which, FINISHED] = 0
                 learn(fleet, sites, which, network.serves[which])
-        _deliver(fleet, requests, sites, network, due, now)
+        _deliver(fleet, requests, sites, network, paths, due=due, now=now)
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
                 # `now + 1`, for an iteration is scheduled before `until` only: these start at `now` itself.

@@ -5,10 +5,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cascadia_sim.errors import BadInput
-from cascadia_sim.iteration.timing import TIMINGS_KEPT, Ints, ReplicaTiming
+from cascadia_sim.iteration.timing import PS_PER_S, TIMINGS_KEPT, Ints, ReplicaTiming
 
 
 class RequestArrays(NamedTuple):
@@ -22,6 +22,27 @@ class RequestArrays(NamedTuple):
 
 class BadRequests(BadInput):
     """Requests that no engine could serve."""
+
+
+class PastTheClock(BadInput, OverflowError):
+    """Simulated time beyond what int64 picoseconds hold."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "simulated time",
+            "exceeds 106 days, which is all that the simulator's clock holds",
+            "give a shorter stretch of the trace, a higher rate, or more replicas where queues outgrow them",
+        )
+
+    def __reduce__(self) -> tuple[type["PastTheClock"], tuple[()]]:
+        return PastTheClock, ()
+
+
+def picoseconds(seconds: NDArray[np.float64]) -> Ints:
+    """Times as the simulator counts them. Raises `PastTheClock`."""
+    if seconds.size and not seconds.max() * PS_PER_S < np.iinfo(np.int64).max:
+        raise PastTheClock
+    return np.rint(seconds * PS_PER_S).astype(np.int64)
 
 
 def _ints(where: str, values: ArrayLike) -> Ints:
@@ -73,11 +94,9 @@ def check_fit(requests: RequestArrays, timings: Sequence[ReplicaTiming]) -> None
 
 
 def check_ran(arrival_ps: Ints, finish_ps: Ints) -> None:
-    """Raises `OverflowError` where time ran past int64 (106 days)."""
+    """Raises `PastTheClock` where time ran past int64."""
     if (finish_ps < arrival_ps).any():
-        raise OverflowError(
-            "the run exceeds 106 days of simulated time; simulate a shorter stretch of the trace"
-        )
+        raise PastTheClock
 
 
 @lru_cache(TIMINGS_KEPT)

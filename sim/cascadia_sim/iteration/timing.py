@@ -14,6 +14,7 @@ from cascadia_sim.iteration.scheduling import VLLM_V1, Scheduling
 Ints = NDArray[np.int64]
 
 PS_PER_S = 1_000_000_000_000
+MINUTE_PS = 60 * PS_PER_S
 
 TIMINGS_KEPT = 256
 """What is told of so many timings is remembered: a search simulates the same few some ten thousand times."""

@@ -102,7 +102,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a rate near nothing": (
         spec(changed("workload.rate_rps", 1e-300)),
-        "trace.csv: spans 4.63e+296 days at this rate, and at most 90 can be planned on; raise the rate",
+        "trace.csv: spans 4.63e+296 days at this rate, and at most 45 can be planned on; raise the rate",
     ),
     "a truncated Parquet": (
         truncated_parquet,

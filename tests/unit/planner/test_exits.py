@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import ExitPlan, ExitPromise
-from cascadia.domain.points import Exit, Points
+from cascadia.domain.points import Points
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import plan_json, read_plan, write_plan
 from cascadia.planner.account.exits import folded_as_planned
@@ -24,7 +24,6 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import NO_CLIMB, PlanResult, plan
 from cascadia.planner.problem.points import read_as_planned
 from cascadia.planner.problem.quality_file import write_quality
-from cascadia.planner.problem.scores import trial_notes
 from cascadia.planner.refinement.refine import effort_for
 from cascadia.planner.refinement.state import Refinement
 from cascadia.planner.replay.replay import replay
@@ -32,7 +31,7 @@ from cascadia.planner.routing.points import Setting, folded
 from cascadia.planner.routing.routings import ACCEPTS_NONE
 from cascadia.planner.search.exit_settings import under
 from cascadia.planner.search.reference_tables import References
-from cascadia.planner.tables.loads import arrival_ps, judge_load, verdict_reads, verdicts_each
+from cascadia.planner.tables.loads import arrival_ps, at_gates, judge_load, verdict_reads, verdicts_each
 from cascadia.report.text import plan_summary
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.stage import Replica, simulate_stage
@@ -253,16 +252,6 @@ def test_a_replay_draws_those_that_its_plan_drew() -> None:
     assert table.mean_tokens[0] > unpromised.mean_tokens[0]
 
 
-def test_a_plan_says_which_verdicts_on_trials_are_not_simulated() -> None:
-    made = with_exits(MEDIAN, requests=50)
-    exiting = (replace(made.stages[0], exits=(Exit(200),)), *made.stages[1:])
-    hosted, near = (replace(made.judge, kind=kind) for kind in ("llm", "embedding"))
-    (note,) = trial_notes(hosted, exiting)
-    assert "but for those at the last stage in use:" in note
-    without = tuple(replace(stage, exits=()) for stage in exiting)
-    assert trial_notes(hosted, without) == trial_notes(near, exiting) == []
-
-
 def test_the_judges_load_and_the_simulator_have_the_verdicts_on_trials() -> None:
     """A judge on GPUs was planned for one verdict of those who think on and none of who leaves."""
     problem = with_exits(MEDIAN, requests=50)
@@ -270,10 +259,10 @@ def test_the_judges_load_and_the_simulator_have_the_verdicts_on_trials() -> None
     exiting = replace(under(problem, Setting((50.0, 75.0, ACCEPTS_NONE, ACCEPTS_NONE), (2, 3))), judge=judge)
     w, table = exiting.workload, exiting.quality
     assert table.verdicts is not None
-    assert set(table.verdicts[0].tolist()) == {1, 2, 3}
-    asked = table.verdicts[0, w.row]
-    at_first = np.array([True, False])[:, None] & np.ones(len(w), bool)
-    load = judge_load(exiting, at_first)
+    assert set(table.verdicts.count[0].tolist()) == {1, 2, 3}
+    asked = table.verdicts.count[0, w.row]
+    gated = at_gates(exiting)
+    load = judge_load(exiting, np.ones_like(gated), gated)
     assert (load.output_tokens == 3 * asked).all()
     # Each reads instructions, question and a trial of 40 tokens; the last of three has the whole answer.
     read, tries = load.input_tokens - asked * (100 + w.input_tokens[0]), np.minimum(asked, 2)
@@ -285,8 +274,8 @@ def test_the_judges_load_and_the_simulator_have_the_verdicts_on_trials() -> None
         (replica,),
         prompt_tokens=100,
         output_tokens=3,
-        read_tokens=verdict_reads(exiting),
-        verdicts=verdicts_each(exiting),
+        read_tokens=verdict_reads(exiting, gated),
+        verdicts=verdicts_each(exiting, gated),
     )
     none = np.zeros(len(w), np.int64)
     stages = [
@@ -312,16 +301,19 @@ def test_who_is_drawn_as_evidence_waits_for_a_verdict_on_each_trial_and_the_answ
         assert table.verdicts is not None
         assert table.drawn_verdicts is not None
         # Both exits and the whole answer; who is drawn is told apart by what the same request writes.
-        assert (table.drawn_verdicts[0] == 3).all()
-        asked, alike = verdicts_each(problem)[0], table.verdicts[0, w.row] == 3
-        drawn = asked != table.verdicts[0, w.row]
+        assert (table.drawn_verdicts.count[0] == 3).all()
+        assert (table.drawn_verdicts.trials[0] == 3).all()
+        of_all = table.verdicts.count[0, w.row]
+        asked, alike = verdicts_each(problem, at_gates(problem))[0], of_all == 3
+        drawn = asked != of_all
         assert 0.3 < drawn[~alike].mean() < 0.7
         nobody = replace(table, shadow=0.0)
         whole = with_exits(MEDIAN, requests=200).workload.output_tokens
         as_all, as_they = nobody.as_left(whole, w.row, problem.seed), w.output_tokens
         assert (as_all[0] != as_they[0])[drawn].all()
         assert (as_all[0] == as_they[0])[~drawn & ~alike].all()
-    read = verdict_reads(before)[0] - verdicts_each(before)[0] * (
+    gated = at_gates(before)
+    read = verdict_reads(before, gated)[0] - verdicts_each(before, gated)[0] * (
         before.judge.prompt_tokens + before.workload.input_tokens[0]
     )
     assert (read == before.workload.output_tokens[0]).all()

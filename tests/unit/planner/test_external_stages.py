@@ -1,11 +1,12 @@
 """Plans with stages that are somebody else's API: priced by the token, bounded by a limit, on no GPU."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.external import External
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
@@ -17,11 +18,25 @@ from cascadia.planner.deployment.deployment import deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import open_search, plan
 from cascadia.planner.pool.rate_bound import rate_bound_rps
+from cascadia.planner.refinement.state import Refinement
+from cascadia.planner.search.bilevel import evaluated
+from cascadia.planner.search.reference_tables import References
+from cascadia.planner.search.solver import solver
 from cascadia.planner.stability.certificate import certify
 from cascadia.render import targets_for
+from cascadia.report import words
 from cascadia.router.settings.from_plan import settings_of
 from cascadia_sim.iteration.engine_config import EngineConfig
-from tests.unit.planner.problems import MEDIUM, ON_ROUTER, briefly, problem, rising_table, traffic
+from tests.unit.planner import problems
+from tests.unit.planner.problems import (
+    MEDIUM,
+    ON_ROUTER,
+    briefly,
+    hosted_judge,
+    problem,
+    rising_table,
+    traffic,
+)
 
 API = External(
     1.0,
@@ -74,6 +89,21 @@ def test_a_busy_cascade_owns_the_first_stage_and_pays_for_the_tokens_of_the_last
     assert parse_plan(plan_json(busy), "plan") == busy
 
 
+def test_dollars_an_hour_are_all_that_is_paid_the_verdicts_of_others_too() -> None:
+    """An hour once had no verdicts in it, while a thousand requests and what plans were ranked by had."""
+    given = with_api(20.0)
+    dear = replace(problems.EXTERNAL, prompt_tokens=300, usd_per_million_input_tokens=0.01)
+    found = briefly(replace(given, judge=dear))
+    predicted, chosen = found.plan.predicted, found.chosen
+    assert found.plan.judges
+    assert predicted.usd_per_1k_requests == pytest.approx(predicted.usd_per_hour / 3.6 / predicted.rate_rps)
+    assert predicted.usd_per_hour == pytest.approx(chosen.usd_per_hour)
+    assert predicted.usd_per_hour == pytest.approx(
+        chosen.deployment.usd_per_hour + predicted.usd_per_hour_elsewhere
+    )
+    assert words.elsewhere(found.plan).endswith("for tokens of s1 and the judge")
+
+
 def test_it_is_rendered_for_every_target_of_a_plan_with_gpus(busy: Plan) -> None:
     assert set(targets_for(busy)) == {"compose", "helm-values", "kubernetes", "local"}
 
@@ -95,6 +125,7 @@ def test_below_the_break_even_rate_a_plan_needs_no_gpu_and_above_it_does() -> No
     assert found.plan.predicted.usd_per_hour == pytest.approx(
         3600 * slow.workload.rate_rps * usd_per_request(slow, 1), rel=1e-6
     )
+    assert words.headline(found.plan, {}).startswith("APIs alone serve 0.0185 requests/s")
     told = next(note for note in found.notes if note.startswith("own "))
     rate = float(told.split("pays from ")[1].split(" ")[0])
     cheapest = min(shape.usd_per_hour for shape in found.search.shapes[0])
@@ -109,6 +140,57 @@ def test_a_limit_is_a_capacity() -> None:
     assert np.isfinite(free.usd_per_hour)
     assert limited.load is not None
     assert limited.load <= 1.02
+
+
+def refused(given: Problem) -> str:
+    with pytest.raises(Infeasible) as error:
+        briefly(given)
+    return str(error.value)
+
+
+@pytest.mark.slow
+def test_a_limit_that_no_routing_keeps_is_what_a_refusal_names_and_so_is_one_that_does() -> None:
+    """It once spoke of GPUs, of which all were free."""
+    given = with_api(2.0, replace(API, requests_per_minute=3))
+    told = refused(given)
+    pattern = (
+        r"infeasible: [\d.]+ requests/s is more than requests_per_minute allows: .* s1 [\d.]+ a minute, of 3;"
+    )
+    assert re.match(pattern, told)
+    wider = int(told.split("; requests_per_minute ")[1].split(" of s1 would do")[0])
+    assert briefly(with_api(2.0, replace(API, requests_per_minute=wider))).plan.stages[1].deployed
+    assert " requests/s would hold" in told
+
+
+def test_candidates_that_pass_a_limit_count_as_overloaded() -> None:
+    """All that ranked first once did, and hid the plans that keep it."""
+    given = with_api(2.0, replace(API, requests_per_minute=30))
+    with open_search(given) as search:
+        state = Refinement(search, Simulator.of(given), References.of(search))
+        every = int(search.routings.reached[:, 1].argmax())
+        here = deployment(every, {0: (Replicas(search.shapes[0][0], 1, 1.0),)})
+        sent = search.decisions(every).reached[1].mean() * 60 * given.workload.rate_rps * 79 / 80
+        assert state.simulate([here])[0].load == pytest.approx(sent / 30)
+
+
+def test_a_judge_of_ours_may_gate_apis_only_and_an_api_between_two_models() -> None:
+    """Such plans once ended as internal errors, or were refused."""
+    given = with_api(2.0)
+    judge, ours, api = hosted_judge(), given.stages[0], given.stages[1]
+    table = rising_table(3)
+    for stages in ((api, api, api), (ours, api, ours)):
+        bounds = Objective("cost", 0.95, 60.0)
+        told = problem((MEDIUM,) * 3, judge=judge, objective=bounds, trace=traffic(60, 2.0), table=table)
+        named = tuple(replace(stage, name=name) for stage, name in zip(stages, table.stages, strict=True))
+        with open_search(replace(told, stages=named)) as search:
+            every = int(search.routings.reached.min(axis=1).argmax())
+            found = evaluated(search, every, solver(search, "columns"))
+            assert found.allocation is not None
+            here = deployment(every, found.allocation.replicas)
+            decided = search.decisions(every)
+            run = Simulator.of(search.problem).run(here, decided)
+            assert len(run.stages) == 3
+            assert certify(Simulator.of(search.problem), here, decided, {}).holds
 
 
 def for_the_largest_rate(requests_per_minute: int | None) -> Problem:

@@ -1,6 +1,8 @@
 """Stages that are somebody else's API, in a fleet of this machine."""
 
 import asyncio
+import json
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,28 @@ def test_an_api_that_nobody_answers_for_is_told_before_engines_load() -> None:
         check_apis(routed(f"http://127.0.0.1:{free_port()}"), {})
     with pytest.raises(BadInput, match="cannot be reached"):
         check_apis(routed("ftp://127.0.0.1"), {})
+
+
+GONE = {"replicas": [{"url": "http://127.0.0.1:PORT", "health_path": None}]}
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ("judge", {"judge": GONE}),
+        ("judge.members[1]", {"judge": {"kind": "ensemble", "members": [{"kind": "certainty"}, GONE]}}),
+        ("foresight", {"foresight": GONE}),
+    ],
+)
+def test_a_judge_that_nobody_answers_for_is_told_as_a_stage_is(where: str, told: dict[str, Any]) -> None:
+    """Its gates would escalate all that comes, and nobody be told."""
+    gone = json.loads(json.dumps(told).replace("PORT", str(free_port())))
+    with pytest.raises(BadInput, match=rf"^{re.escape(where)}: http://127.0.0.1:\d+ cannot be reached"):
+        check_apis({"stages": [{"name": "small"}], **gone}, {})
+
+
+def test_a_judge_that_the_fleet_starts_is_not_asked_before() -> None:
+    check_apis({"stages": [{"name": "small"}], "judge": {"kind": "llm", "model": "judge"}}, {})
 
 
 @pytest.mark.parametrize(("status", "refused"), [(200, False), (404, False), (503, False), (401, True)])

@@ -114,6 +114,17 @@ def test_the_judge_gets_gpus_where_a_slow_verdict_would_cost_more() -> None:
     assert {s: m[0].count for s, m in found.replicas.items()} == {0: 3, 1: 2, JUDGE: 2}
 
 
+def test_a_judge_whose_stages_are_all_elsewhere_is_as_fast_as_the_gpus_allow() -> None:
+    """It was once no program at all."""
+    judge = demand(JUDGE, [shape(1)], [[9.0, 0.75, 0.5, 0.25]], gated=False)
+    cluster = Cluster((pool(1, 3),))
+    unproven, paper = allocate([judge], cluster, prove=False), allocate_paper([judge], cluster)
+    for found in (allocate([judge], cluster), unproven, paper):
+        assert found is not None
+        assert (found.latency_s, found.replicas[JUDGE][0].count) == (0.5, 3)
+    assert least_latency([judge], 3, 0.0) == 0.5
+
+
 def test_no_more_gpus_than_the_least_bound_needs() -> None:
     stages = [
         demand(0, [shape(1)], [[1.0, 1.0]], gated=False),

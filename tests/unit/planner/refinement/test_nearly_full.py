@@ -4,10 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
+from cascadia.domain.objective import Objective
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import plan
 from cascadia.planner.stability.certificate import certify
+from tests.unit.planner.problems import MEDIUM, SMALL, briefly, problem, rising_table, traffic
 from tests.unit.planner.stability.test_stability import alone, at_share
 
 pytestmark = pytest.mark.slow
@@ -47,3 +50,39 @@ def test_what_is_far_beyond_capacity_is_not_searched_twice() -> None:
     with pytest.raises(Infeasible):
         plan(replace(given, workload=thrice), progress=told.append)
     assert NEAR not in told
+
+
+LARGE_AND_SMALL = Pool("large", "h100-sxm", 1, 1, 3.0), Pool("small", "a100-sxm", 1, 1, 1.2)
+THREE = (Pool("a", "l40s", 1, 3, 1.0),)
+
+
+@pytest.mark.parametrize(
+    ("pools", "asked", "rate_rps", "best"),
+    [
+        (LARGE_AND_SMALL, Objective("cost", 0.95, 58.0), 20.0, 1.2),
+        (LARGE_AND_SMALL, Objective("quality", 0.95, None, 30.0), 60.0, -75.0),
+        (THREE, Objective("quality", 0.95, None, 30.0), 60.0, -67.2),
+    ],
+    ids=["cost on two pools", "quality on two pools", "quality on one"],
+)
+def test_what_just_holds_is_found_where_something_worse_has_room_to_spare(
+    pools: tuple[Pool, ...], asked: Objective, rate_rps: float, best: float
+) -> None:
+    """Enumeration has these; planning told $3 an hour, and qualities of 67.6 and 53.4."""
+    table = rising_table(2, levels=3)
+    given = problem((SMALL, MEDIUM), pools=pools, objective=asked, table=table, trace=traffic(200, rate_rps))
+    predicted = briefly(given).plan.predicted
+    found = predicted.usd_per_hour if asked.goal == "cost" else -predicted.quality.lower
+    assert found <= best
+
+
+def test_a_bar_is_kept_where_quality_is_sought_too() -> None:
+    """Bands of routings begin below it: a plan of 55 was given for a bar of 67."""
+    given = problem(
+        (SMALL, MEDIUM),
+        pools=THREE,
+        objective=Objective("quality", 0.95, 67.0, 30.0),
+        table=rising_table(2, levels=3),
+        trace=traffic(200, 60.0),
+    )
+    assert briefly(given).plan.predicted.quality.lower >= 67.0

@@ -23,6 +23,7 @@ from cascadia.planner.stability.capacity_shares import Capacities
 from cascadia.planner.stability.certificate import Certificate, certify, seems_to_hold
 from cascadia.planner.stability.headroom import headroom, largest
 from cascadia.planner.stability.repeats import at_rate, problem_repeated
+from cascadia_sim.engine.requests import PastTheClock
 from cascadia_traces.trace import Trace
 from tests.unit.planner.played_again import Played, played_again
 from tests.unit.planner.problems import (
@@ -50,7 +51,7 @@ def alone(trace: Trace, model: str = MEDIUM) -> tuple[Problem, Deployment, Decis
     shape = find_shapes(given)[0][0]
     chosen = deployment(0, {0: (Replicas(shape, 1, 1.0),)})
     every = np.ones((1, len(trace)), dtype=bool)
-    decided = Decisions(every, every, np.zeros(1, dtype=bool), np.zeros(1, dtype=bool))
+    decided = Decisions(every, every, ~every, ~every)
     return given, chosen, decided, dict(Capacities().shares(given, chosen, decided))
 
 
@@ -125,9 +126,8 @@ def test_a_queue_that_few_requests_come_to_is_seen_though_p95_is_not_touched() -
         1: (Replicas(replace(shapes[1][0], timing=slow), 1, 1.0),),
     }
     accepts = np.stack([score >= 50, np.ones(n, dtype=bool)])
-    decided = Decisions(
-        np.ones((2, n), dtype=bool), accepts, np.zeros(2, dtype=bool), np.array([True, False])
-    )
+    every = np.ones((2, n), dtype=bool)
+    decided = Decisions(every, accepts, ~every, every & [[True], [False]])
     found = certify(Simulator.of(given), deployment(0, mixes), decided, {})
     assert found.stability.p95_repeated_s < 1.25 * found.stability.p95_once_s
     assert not found.holds
@@ -257,3 +257,26 @@ def test_every_plan_holds_when_its_trace_is_played_eight_times(seed: int) -> Non
     assert holds(found, made.predicted.e2e.p95_s), (found, made.stability)
     loads = [s.load for s in made.predicted.stages if s.reached > 0]
     assert all(load is not None and 0 < load <= 1.02 for load in loads)
+
+
+def days(count: float) -> Trace:
+    """A trace of so many days."""
+    of_days = traffic(200)
+    return replace(of_days, arrival_s=of_days.arrival_s * count * 86_400 / of_days.arrival_s[-1])
+
+
+def test_a_trace_of_weeks_is_repeated_as_often_as_simulated_time_allows() -> None:
+    """It overflowed, and the times below 0 were told as the trace's own fault."""
+    found = certificate(days(40))
+    assert found.holds
+    assert found.stability.repeats == 2
+    assert certificate(days(20)).stability.repeats == 4
+
+
+def test_what_would_outlast_simulated_time_does_not_hold() -> None:
+    given, chosen, decided, shares = alone(days(40))
+    simulator = Simulator.of(given)
+    assert not seems_to_hold(simulator, chosen, decided, shares, factor=0.1)
+    assert headroom(simulator, chosen, decided, {0: 20.0}) == 0.0
+    with pytest.raises(PastTheClock, match="exceeds 106 days"):
+        certify(simulator, chosen, decided, shares, factor=0.1)

@@ -268,7 +268,11 @@ def test_as_many_verdicts_are_asked_for_as_a_plan_counts(
         setting, read = Setting((80.0, ACCEPTS_NONE, ACCEPTS_NONE, ACCEPTS_NONE), (1, 3)), min(read, 4)
     counted, row = folded(points, setting, float(drawn)), np.zeros(1, np.int64)
     wrote_in_all = counted.as_left(counted.whole_tokens.astype(int), row)  # type: ignore[union-attr]
-    assert counted.judged_of(wrote_in_all, row)[0, 0] == ((17 if thinks_on else 4) if drawn else read)
+    gated = np.array([[True], [False]])
+    evidence = counted.drawn(row)
+    assert counted.judged_of(wrote_in_all, row, gated, evidence)[0, 0] == (
+        (17 if thinks_on else 4) if drawn else read
+    )
 
     async def main() -> None:
         small, large = FakeEngine(answer=thinks), FakeEngine("large")
@@ -280,7 +284,59 @@ def test_as_many_verdicts_are_asked_for_as_a_plan_counts(
             told = replace(first, promise=ExitPromise(0.5, 0.5, 1.0)) if drawn else first
             async with running((told, second), gate) as up:
                 await up.chat()
-        assert len(gate.seen) == counted.verdicts_of(row)[0, 0]
+        assert len(gate.seen) == counted.verdicts_of(row, gated, evidence)[0, 0]
+
+    run(main)
+
+
+@pytest.mark.parametrize("scores", [(85.0, 0.0, 0.0), (79.0, 60.0, 0.0), (10.0, 10.0, 70.0)])
+@pytest.mark.parametrize("drawn", [False, True], ids=["as it is", "drawn as evidence"])
+@pytest.mark.parametrize(
+    "last", [None, 1, 0], ids=["thinks on", "ends at the second exit", "ends at the first"]
+)
+def test_the_last_stage_asks_for_as_many_verdicts_as_a_plan_counts(
+    scores: tuple[float, ...], drawn: bool, last: int | None
+) -> None:
+    """None of them was counted."""
+    of_all, wrote = np.array(scores)[:, None], np.array([6.0, 10.0, 13.0])[:, None]
+    names = ("small@4", "small@8", "small")
+    table = QualityTable(
+        ("p",), names, of_all, quality=of_all, input_tokens=np.full((3, 1), 10.0), output_tokens=wrote
+    )
+    end = 2 if last is None else last
+    levels = [level if at < end else ACCEPTS_NONE for at, level in enumerate((80.0, 60.0, ACCEPTS_NONE))]
+    points = Points(table, (0, 0, 0), np.array([2.0, 2.0, 0.0])[:, None])
+    counted, row = folded(points, Setting(tuple(levels), (end,)), float(drawn)), np.zeros(1, np.int64)
+    exits = tuple(replace(exit_, last=at == last) for at, exit_ in enumerate(EXITS[: end + 1]))
+
+    async def main() -> None:
+        alone = FakeEngine(answer=thinks)
+        texts = ("trial 4", "trial 8", "a " * LONG + "whole")
+        gate = ScriptedGate(dict(zip(texts, scores, strict=True)))
+        async with started(alone):
+            (only,) = thinker(alone, exits=exits)
+            told = replace(only, promise=ExitPromise(0.5, 0.5, 1.0)) if drawn else only
+            settings = RouterSettings((told,), JudgeSettings("certainty"), health=QUICK)
+            async with running(settings, gate) as up:
+                await up.chat()
+        expected = counted.verdicts_of(row, np.zeros((1, 1), np.bool_), counted.drawn(row))
+        assert len(gate.seen) == expected[0, 0]
+
+    run(main)
+
+
+def test_where_all_leave_at_the_first_exit_no_gate_is_needed() -> None:
+    """A plan that asks for no verdict names no judge, and its stage thought to the end."""
+
+    async def main() -> None:
+        alone = FakeEngine(answer=thinks)
+        async with started(alone):
+            (only,) = thinker(alone, exits=(replace(EXITS[1], last=True),))
+            told = replace(only, promise=ExitPromise(0.5, 0.5, 1.0))
+            async with running(RouterSettings((told,), None, health=QUICK)) as up:
+                answer = await up.chat()
+        assert answer.headers["x-cascadia-exit"] == "small@8"
+        assert answer.json()["usage"]["completion_tokens"] == 10
 
     run(main)
 

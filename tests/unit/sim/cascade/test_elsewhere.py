@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from cascadia.router.replicas.send_window import SendWindow
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
+from cascadia_sim.engine.dispatch import Replica
 from cascadia_sim.iteration.timing import PS_PER_S, Ints
+from tests.unit.sim.machines import machine
 
 arrivals_s = st.lists(st.floats(0, 300), min_size=1, max_size=60).map(sorted)
 
@@ -57,3 +59,22 @@ def test_a_cascade_of_apis_needs_no_replica() -> None:
     np.testing.assert_array_equal(run.latency_ps, seconds(2.5, 6.5))
     np.testing.assert_array_equal(run.first_byte_ps - run.arrival_ps, seconds(2.5, 3.5))
     np.testing.assert_array_equal(run.answered_by, [0, 1])
+
+
+def test_an_api_between_two_models_feeds_the_judge_that_all_gates_share() -> None:
+    """A token takes a picosecond or so, the API a second and a half: only it and its limit are seen in seconds."""
+    n = 3
+    tokens, none = np.full(n, 2), np.zeros(n, np.int64)
+    ours = CascadeStage((Replica(machine()),), tokens, tokens, none, np.zeros(n, bool))
+    api = Elsewhere(seconds(*[1.0] * n), seconds(*[1.5] * n), per_minute=1)
+    away = CascadeStage((), tokens, tokens, none, np.array([False, True, False]), elsewhere=api)
+    judge = JudgeStage((Replica(machine()),), prompt_tokens=3, output_tokens=2)
+    run = simulate_cascade([ours, away, ours], judge, seconds(0.0, 0.0, 70.0))
+    np.testing.assert_array_equal(run.answered_by, [2, 1, 2])
+    np.testing.assert_allclose(run.finish_ps / PS_PER_S, [1.5, 61.5, 121.5], atol=1e-6)
+    sent = run.stages[1]
+    np.testing.assert_allclose(
+        (sent.run.first_token_ps - sent.arrival_ps) / PS_PER_S, [1.0, 61.0, 51.0], atol=1e-6
+    )
+    assert run.verdicts is not None
+    assert len(run.verdicts.requests) == 2 * n

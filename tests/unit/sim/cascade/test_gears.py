@@ -1,5 +1,7 @@
 """A cascade in gears: each arrival gets its routing by what is under way, as the router's rule would choose it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 
 from cascadia.domain.gear import Ladder, Shift
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
+from cascadia_sim.cascade.elsewhere import Elsewhere
 from cascadia_sim.cascade.rolling import (
     CascadeRequests,
     RollingCascade,
@@ -111,14 +114,14 @@ def test_a_request_goes_by_its_gear_to_the_end(seed: int, n: int, dispatch: Disp
 def test_one_gear_is_the_cascade(seed: int, n: int, dispatch: Dispatch) -> None:
     rng = np.random.default_rng(seed)
     requests, kinds = random_asked(rng, n, 2), with_clients(rng, small_machines(rng))
-    accept, enter, judged = rng.random((3, 2, n)) < 0.6
+    accept, enter, judged, tried = rng.random((4, 2, n)) < 0.6
     groups = [tuple(Replica(kinds[rng.integers(3)]) for _ in range(rng.integers(1, 3))) for _ in range(2)]
     cached = rng.integers(0, requests.input_tokens)
     latency_ps = rng.integers(0, 4_000, (2, n))
     looked_ps = rng.choice([0, 900, 20_000], n)
     stages = [
         CascadeStage(groups[s], requests.input_tokens[s], requests.output_tokens[s], cached[s], accept[s],
-                     enter[s], judged[s])
+                     enter[s], judged[s], tried[s])
         for s in range(2)
     ]  # fmt: skip
     whole = simulate_cascade(
@@ -129,7 +132,7 @@ def test_one_gear_is_the_cascade(seed: int, n: int, dispatch: Dispatch) -> None:
     for group, replicas in enumerate(groups):
         for replica in replicas:
             cascade.open(group, replica.timing)
-    cascade.shift((Routing((0, 1), accept, enter, judged, looked_ps),))
+    cascade.shift((Routing((0, 1), accept, enter, judged, looked_ps, tried),))
     cascade.finish()
     assert cascade.answers().finish_ps.tolist() == whole.finish_ps.tolist()
     assert cascade.answers().by.tolist() == whole.answered_by.tolist()
@@ -163,6 +166,71 @@ def test_one_gear_whose_gates_share_a_judge_is_the_cascade(seed: int, n: int) ->
     cascade.route((0, 1, 2), accept)
     cascade.finish()
     assert cascade.answers().finish_ps.tolist() == whole.finish_ps.tolist()
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 2**32), st.integers(1, 25), st.booleans(), st.sets(st.sampled_from([0, 1, 2]), min_size=1)
+)
+def test_one_gear_with_stages_elsewhere_is_the_cascade(
+    seed: int, n: int, hosted: bool, away: set[int]
+) -> None:
+    """Any stage may be an API, also all; its limit is kept in the same order. No two arrive at once."""
+    rng = np.random.default_rng(seed)
+    requests = random_asked(rng, n, 3)
+    requests = replace(requests, arrival_ps=requests.arrival_ps + 7 * np.arange(n, dtype=np.int64))
+    kinds, accept = small_machines(rng), rng.random((3, n)) < 0.5
+    apis = [some_api(rng, n) if s in away else None for s in range(3)]
+    stages = [
+        CascadeStage(
+            () if api else (Replica(kinds[s]),),
+            requests.input_tokens[s],
+            requests.output_tokens[s],
+            ints(*[0] * n),
+            accept[s],
+            elsewhere=api,
+        )
+        for s, api in enumerate(apis)
+    ]
+    delays = VerdictDelays(rng.integers(0, 4_000, (3, n)))
+    replicas = (Replica(machine(kv=80)),)
+    judge = JudgeStage(replicas, prompt_tokens=3, output_tokens=2)
+    whole = simulate_cascade(
+        stages, judge if hosted else JudgeStage(latency_ps=delays.latency_ps), requests.arrival_ps
+    )
+    cascade = RollingCascade(requests, VerdictTokens(3, 2) if hosted else delays, apis=apis)
+    for group, timing in enumerate((*kinds, machine(kv=80))):
+        if group == 3 if group > 2 else apis[group] is None:
+            cascade.open(group, timing)
+    cascade.route((0, 1, 2), accept)
+    for pause_ps in np.sort(rng.integers(0, int(whole.finish_ps.max()) + 1, 4)):
+        cascade.advance(int(pause_ps))
+        told = cascade.answers()
+        assert told.by[told.finish_ps >= 0].tolist() == whole.answered_by[told.finish_ps >= 0].tolist()
+    cascade.finish()
+    assert cascade.answers().finish_ps.tolist() == whole.finish_ps.tolist()
+    assert cascade.answers().by.tolist() == whole.answered_by.tolist()
+
+
+def some_api(rng: np.random.Generator, n: int) -> Elsewhere:
+    first_ps = rng.integers(0, 5_000, n)
+    return Elsewhere(first_ps, first_ps + rng.integers(0, 5_000, n), rng.choice([None, 1, 3, 8]))
+
+
+def test_who_waits_for_an_api_is_under_way() -> None:
+    """One may be sent a minute: the third finds the second waiting for that, and goes elsewhere. So does the fourth, by
+    whom the calm begins."""
+    apis = (Elsewhere(*np.zeros((2, 5), np.int64), per_minute=1), None)
+    at_ps = (np.array([0, 1, 2, 61, 181]) * 1e12).astype(np.int64)
+    cascade = RollingCascade(asked(at_ps), None, apis=apis)
+    cascade.open(1, machine())
+    none = np.zeros((2, 5), bool)
+    cascade.shift((Routing((0,), none), Routing((1,), none)), (0.5,))
+    cascade.advance(int(30e12))
+    assert cascade.in_hand() == [1, 0]
+    cascade.finish()
+    assert cascade.answers().by.tolist() == [0, 0, 1, 1, 0]
+    assert np.rint(cascade.answers().finish_ps / 1e12).tolist() == [0, 60, 2, 61, 181]
 
 
 def test_another_ladder_finds_nobody_under_two() -> None:
