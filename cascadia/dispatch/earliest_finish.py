@@ -138,11 +138,11 @@ class EarliestFinish:
         return Trial(candidate.kind, seen, self._expected(asked), asked.most_output)
 
     def tokens(self, asked: Asked) -> int:
-        """What the request counts for in hand: what it reads, and is likely to write."""
+        """Tokens that the request counts for in hand: what it reads, and is likely to write."""
         return asked.tokens + round(self._expected(asked))
 
     def ended(self, trial: Trial, output_tokens: int, seconds: float) -> None:
-        """Its answer had so many tokens, and was there after so long."""
+        """Learns that its answer had so many tokens, and was there after so long."""
         self.length.seen(trial.seen.tokens, output_tokens, trial.most_output)
         self.any_length.seen(output_tokens)
         self.model(trial.kind).took(trial.seen, output_tokens, seconds)

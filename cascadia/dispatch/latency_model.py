@@ -42,7 +42,7 @@ _TERMS = range(len(SCALE))
 
 
 class Coefficients(NamedTuple):
-    """As in the formula above, in seconds."""
+    """Coefficients of the formula above, in seconds."""
 
     base_s: float
     read_s: float
@@ -131,7 +131,7 @@ class LatencyModel:
 
 
 def _alone(doubt: float) -> list[list[float]]:
-    """Nothing is known of how coefficients depend on each other."""
+    """Covariance while nothing is known of how coefficients depend on each other."""
     return [[doubt if i == j else 0.0 for j in _TERMS] for i in _TERMS]
 
 

@@ -82,7 +82,7 @@ class _Begun:
 
 @dataclass(slots=True)
 class Matching(EarliestFinish):
-    """What is learnt, and when it is relied on, is as of `EarliestFinish`.
+    """Waiting requests given to replicas together; what is learnt, and when it is relied on, is as of `EarliestFinish`.
 
     `matches` counts those made, `slow` those that took too long.
     """
@@ -113,7 +113,7 @@ class Matching(EarliestFinish):
             self._rest = RESTS
 
     def match(self, waiting: Sequence[Waiting], replicas: Sequence[PlacedCandidate], now_s: float) -> Matched:
-        """Those of `waiting`, in the order of their rank, that start now, and where."""
+        """Requests of `waiting`, in the order of their rank, that start now, and where."""
         window = waiting[:WINDOW]
         places = self._places(replicas, len(window), now_s)
         free = np.array([place.wait_s == 0 for place in places], np.bool_)

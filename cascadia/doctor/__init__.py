@@ -1,3 +1,3 @@
-"""What this machine has for planning and serving, and what it lacks, each finding with what to do. It may import
+"""Findings on what this machine has for planning and serving, and what it lacks, each with what to do. It may import
 `planner`, `clients`, `files` and `domain`; it changes nothing and asks no network beyond this machine.
 """

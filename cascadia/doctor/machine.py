@@ -24,7 +24,7 @@ Ask = Callable[[Sequence[str]], str | None]
 
 
 def ask(command: Sequence[str]) -> str | None:
-    """What `command` prints; None where there is no such program, or it fails or hangs."""
+    """Output of `command`; None where there is no such program, or it fails or hangs."""
     if shutil.which(command[0]) is None:
         return None
     try:

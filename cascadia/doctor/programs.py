@@ -57,7 +57,7 @@ def _containers(run: Ask) -> Finding:
 
 
 def images(plan: Plan, folder: Path, run: Ask = ask) -> Iterator[Finding]:
-    """Whether the images of the plan's compose.yaml in `folder` are on this machine."""
+    """Finding whether the images of the plan's compose.yaml in `folder` are on this machine."""
     import yaml
 
     file = folder / "compose.yaml"

@@ -64,7 +64,7 @@ class ReplicaGroup:
 
     @property
     def learns(self) -> dict[str, Any]:
-        """What a router's file says of each replica where the stage's balancing learns; else empty."""
+        """Entries of each replica in a router's file where the stage's balancing learns; else empty."""
         return {} if self.latency is None else {"kind": self.kind, "latency": asdict(self.latency)}
 
 
@@ -536,7 +536,7 @@ class Plan:
         return max_num_seqs if matched else 2 * max_num_seqs
 
     def stage_document(self, name: str) -> dict[str, Any]:
-        """What a router's file says of a stage beside its addresses, its threshold and its price.
+        """Entries of a stage in a router's file beside its addresses, its threshold and its price.
 
         How its replicas share its requests, where that is not by what they have in hand; the limit of an answer whose
         request sets none; where gears go by what is lost of it, the share of what its replicas sustain that they are

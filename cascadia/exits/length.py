@@ -60,7 +60,7 @@ class Certified:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Nothing is in force, and nothing known."""
+        """Forgets everything: nothing is in force, and nothing known."""
         path = self._path
         # Thresholds are the plan's: after a withdrawal the same path is examined anew.
         self.controller = Controller(self._promise, path, learned=1, renewed=lambda *_: path)

@@ -13,7 +13,7 @@ FALSE = ("false", "f", "no", "n")
 
 
 def at(row: Any, path: str) -> Any:
-    """What stands at `path`, such as `response.choices.0.message.content`; None where nothing does.
+    """The value at `path`, such as `response.choices.0.message.content`; None where there is none.
 
     A name with dots in it counts as it is before it counts as a path, as in tables that were flattened. JSON that a
     cell of a CSV holds as text is entered.
@@ -99,7 +99,7 @@ def _entered(value: Any) -> Any:
 
 
 def _absent_as_none(value: Any) -> Any:
-    """None for what holds nothing: an empty cell, an empty object, NaN."""
+    """The value, or None for what holds nothing: an empty cell, an empty object, NaN."""
     if isinstance(value, float) and math.isnan(value):
         return None
     return None if isinstance(value, str | Mapping | list) and not value else value

@@ -22,7 +22,7 @@ HEAD_ROWS = 50
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What one row has of our columns, as it is found; `where` names it."""
+    """Our columns of one row, as they are found; `where` names it."""
 
     where: str
     values: Mapping[str, Any]
@@ -127,7 +127,7 @@ def _first(row: Mapping[str, Any], paths: Sequence[str]) -> Any:
 
 
 def _value(row: Mapping[str, Any], path: str) -> Any:
-    """What stands at `path`; `usage_details:input` is the sum of the counts whose names begin with `input`."""
+    """The value at `path`; `usage_details:input` is the sum of the counts whose names begin with `input`."""
     whole, _, beginning = path.partition(":")
     if not beginning:
         return at(row, path)

@@ -20,7 +20,7 @@ JUDGE = "judge"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What `key` is charged for `stage`, in dollars."""
+    """Dollars that `key` is charged for `stage`."""
 
     key: str
     stage: str

@@ -1,4 +1,4 @@
-"""What a router's log says was used: tokens and verdicts by key and stage."""
+"""Use by a router's log: tokens and verdicts by key and stage."""
 
 import gzip
 import json
@@ -28,7 +28,7 @@ class Use:
 
 
 def read_use(paths: Sequence[Path], since_s: float, until_s: float) -> Use:
-    """What the lines from `since_s` up to `until_s` say. Raises `BadInput` for a line that is none of a router's."""
+    """Use by the lines from `since_s` up to `until_s`. Raises `BadInput` for a line that is none of a router's."""
     use = Use()
     for where, line in _lines(paths):
         if not since_s <= line["ts"] < until_s:

@@ -39,7 +39,7 @@ SHA256 = "94f2d33afcb945bb5ad1ac15553cc7729036a9a2e312a50269a08ae8fccb4d4f"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """What was learned: `labels`, and arrays by name."""
+    """A learned family: `labels`, and arrays by name."""
 
     labels: tuple[str, ...]
     arrays: Mapping[str, NDArray[np.float32]]

@@ -117,7 +117,7 @@ def _read(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
 
 
 def bad_text(error: BadText, asked: ClassifyBody | RerankBody) -> BadRequest:
-    """Its place is told as the client wrote it."""
+    """The fault of a text, its place told as the client wrote it."""
     place = asked.place(error.at)
     return BadRequest(f"{place}: {error}", place)
 

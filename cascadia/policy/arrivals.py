@@ -1,4 +1,4 @@
-"""How many requests arrive in a time: P[N(t) >= k].
+"""Laws of how many requests arrive in a time: P[N(t) >= k].
 
 Only Poisson arrivals come one by one with independent increments, as RAMSIS section 4.4.2 asks. Of others it is told
 when the count begins: just after an arrival, where a burst goes on, or at any moment, where the next may be long in
@@ -42,7 +42,7 @@ class Poisson:
     rate_rps: float
 
     def at_least(self, times_s: Floats, most: int, *, after: bool) -> Floats:  # noqa: ARG002
-        """As the protocol says; the sum of the terms below k taken from 1. When it begins is all the same."""
+        """The protocol's probability: the sum of the terms below k taken from 1. When it begins is all the same."""
         k = np.arange(most)
         mean = np.maximum(np.asarray(times_s, np.float64) * self.rate_rps, 1e-300)[:, None]
         below = np.cumsum(np.exp(k * np.log(mean) - mean - gammaln(k + 1)), axis=1)
@@ -60,8 +60,9 @@ class GammaGaps:
     shape: float
 
     def at_least(self, times_s: Floats, most: int, *, after: bool) -> Floats:
-        """As the protocol says. After an arrival, k more take k gaps, whose sum is gamma of k times the shape. From any
-        moment on the k-th comes within t with the chance rate * integral over t of P[N = k - 1 after an arrival]."""
+        """The protocol's probability. After an arrival, k more take k gaps, whose sum is gamma of k times the shape.
+        From any moment on the k-th comes within t with the chance rate * integral over t of
+        P[N = k - 1 after an arrival]."""
         k = np.arange(1, most + 1)
         times_s = np.asarray(times_s, np.float64)[:, None]
         scaled = times_s * (self.rate_rps * self.shape)
@@ -91,7 +92,7 @@ class Empirical:
         object.__setattr__(self, "_stretch", (len(self.arrival_s) - 1) / lasts / self.rate_rps)
 
     def at_least(self, times_s: Floats, most: int, *, after: bool) -> Floats:
-        """As the protocol says: shares of windows that begin at evenly spread arrivals, or moments."""
+        """The protocol's probability: shares of windows that begin at evenly spread arrivals, or moments."""
         times_s = np.asarray(times_s, np.float64)
         grid = np.linspace(0.0, max(float(times_s.max(initial=0.0)), 1e-9), GRID)
         at = np.linspace(0, len(self.arrival_s) - 1, min(STARTS, len(self.arrival_s))).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What a policy is solved for: models that answer in one pass, workers, arrivals, and the time there is."""
+"""The problem that a policy solves: models that answer in one pass, workers, arrivals, and the time there is."""
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass

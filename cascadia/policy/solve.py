@@ -64,7 +64,7 @@ class Solution:
     rounds: int
 
     def policy(self) -> Policy:
-        """As the table that is looked up while serving."""
+        """The table that is looked up while serving."""
         rate_rps = self.problem.arrivals.rate_rps
         return Policy(rate_rps, tuple(self._row(n) for n in range(self.problem.queued_max)), self.expected)
 

@@ -57,7 +57,7 @@ def transitions(problem: Problem) -> Transitions:
 
 
 def _first(problem: Problem, latency_s: Floats) -> tuple[Floats, Floats, Floats]:
-    """Where the first request after an action falls, by the slack that it has left when the action ends; or that there
+    """Place of the first request after an action, by the slack that it has left when the action ends; or that there
     is none, and the mean wait for it: each of the K - r arrivals that it takes, as far as it is still to come.
 
     Of an action that takes l, slack from T_j on belongs to arrivals from l + T_j - SLO on; only the model that is

@@ -88,7 +88,7 @@ def _parts(problem: Problem, kernel: Transitions) -> _Parts:
 
 
 def _joining(mean: float, workers: int, most: int) -> Floats:
-    """Of a Poisson number with this mean every K-th, by phase; the last is for all that are more."""
+    """Every K-th of a Poisson number with this mean, by phase; the last is for all that are more."""
     k = np.arange((most + 1) * workers)
     # In logarithms: powers and factorials overflow from 170 arrivals on.
     chance = np.exp(k * np.log(max(mean, 1e-300)) - mean - gammaln(k + 1))
@@ -111,7 +111,7 @@ def _moved(slack_s: Floats, lasts_s: float) -> Floats:
 
 
 def _choices(problem: Problem, kernel: Transitions) -> tuple[Bools, Ints]:
-    """By queued n - 1, step j, model m and batch b - 1: whether it is allowed, and how many are in time."""
+    """Choices by queued n - 1, step j, model m and batch b - 1: whether one is allowed, and how many are in time."""
     most, steps = problem.queued_max, len(problem.slack_s)
     size = np.arange(1, most + 1)
     in_time = kernel.latency_s[None, :, :] <= problem.slack_s[:, None, None] + 1e-12

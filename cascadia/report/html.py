@@ -138,7 +138,7 @@ def _sections(data: ReportData) -> Iterable[Section]:
 
 
 def _renting(data: ReportData) -> Iterable[Section]:
-    """What to rent; nothing where there was no choice and no node comes and goes."""
+    """Section on what to rent; empty where there was no choice and no node comes and goes."""
     plan, told = data.plan, data.renting
     found = [renting.worth_table(told.worths)] if told is not None and told.worths else []
     found += [renting.loss_table(plan)] if plan.losses else []

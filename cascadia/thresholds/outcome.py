@@ -1,4 +1,4 @@
-"""What thresholds cost and are worth on answers that every stage gave: a shadow evaluation's, or a quality table's.
+"""Cost and worth of thresholds on answers that every stage gave: a shadow evaluation's, or a quality table's.
 
 Given scores, qualities and tokens (S, m) and a price per token of each stage, a prompt goes from stage to stage until
 its score reaches the threshold; it pays for each stage that it asked. Intervals are of 95 %, of means over prompts;
@@ -26,7 +26,7 @@ class Estimate(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outcome:
-    """Of each prompt (m): `cost` of all stages that it asked, `quality` of the answer that it got. `answered` (S): the
+    """Arrays of each prompt (m): `cost` of all stages that it asked, `quality` of its answer. `answered` (S): the
     share of prompts that each stage answers."""
 
     cost: Floats

@@ -161,7 +161,7 @@ def _detached(found: "LocalPlan", folder: Path, url: str, output: Output) -> Non
 
 
 def next_steps(url: str, folder: Path, *, keys: bool, task: str = "generate") -> str:
-    """What to do now, as commands to copy: ask, look, end."""
+    """Commands to copy next: ask, look, end."""
     key = "-H 'authorization: Bearer YOUR_KEY' " if keys else ""
     path, fields = ASKS[task]
     body = f'{{"model": "cascadia", {fields}}}'

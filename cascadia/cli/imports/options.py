@@ -51,7 +51,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_lengths(command: Callable[..., None]) -> Callable[..., None]:
-    """How tokens are counted where the file has texts only."""
+    """The way tokens are counted where the file has texts only."""
     for option in (
         click.option(
             "--tokenizer",

@@ -50,7 +50,7 @@ class Asker:
                 click.echo(one_line(str(error)), err=True)
 
     def later(self, question: str, default: str, read: Callable[[str], T]) -> T:
-        """As `ask`, of what older command lines do not say: where nobody is there, the default."""
+        """Asks like `ask`, of what older command lines do not say: where nobody is there, the default."""
         return read(default) if self.deaf else self.ask(question, default, read)
 
     def value(self, question: str, given: str | None, default: str, read: Callable[[str], T]) -> T:

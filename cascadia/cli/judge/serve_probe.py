@@ -28,7 +28,7 @@ def serve_probe(
     most_waiting: int,
     output: Output,
 ) -> None:
-    """In front of the engine that `command` starts, or of the one that runs at `engine_url`."""
+    """Serves the probe in front of the engine that `command` starts, or of the one at `engine_url`."""
     from cascadia_judge.probe.file import read_probe
 
     if command and (engine_url is not None or slot_folder is not None):

@@ -45,7 +45,7 @@ def told(result: PlanResult, around: Sensitivity, data: ReportData) -> dict[str,
 
 
 def bounds(problem: Problem) -> dict[str, Any]:
-    """What the plan was to keep, and its rate; None where nothing is asked."""
+    """Bounds that the plan was to keep, and its rate; None where nothing is asked."""
     objective, cluster = problem.objective, problem.cluster
     return {
         "rate_rps": problem.workload.rate_rps,
@@ -57,7 +57,7 @@ def bounds(problem: Problem) -> dict[str, Any]:
 
 
 def worth(plan: Plan) -> dict[str, Any]:
-    """What the plan reaches of its bounds; of `goal` less is better, and `slack` of it is given away for dollars."""
+    """The plan's figures beside its bounds; of `goal` less is better, and `slack` of it is given away for dollars."""
     predicted, objective = plan.predicted, plan.objective
     goals = {
         "latency": predicted.objective_s,

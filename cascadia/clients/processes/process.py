@@ -55,7 +55,7 @@ class Program:
     drain_s: float = 120.0
 
     def environment(self, ours: Mapping[str, str]) -> dict[str, str]:
-        """What it is started with by a process whose environment is `ours`."""
+        """Variables that it is started with by a process whose environment is `ours`."""
         return {name: value for name, value in ours.items() if name not in self.withheld} | dict(self.env)
 
 

@@ -49,7 +49,7 @@ class Forecast:
 
     @property
     def keeps_bounds(self) -> bool:
-        """It sustains the load, and keeps the objective's least quality and largest latencies."""
+        """Tells whether it sustains the load, and keeps the objective's least quality and largest latencies."""
         return self.misses.most == 0.0
 
     def __str__(self) -> str:
@@ -222,7 +222,7 @@ def expected_s(changed_at_s: Sequence[float], otherwise_s: float) -> float:
 
 
 def _gain(today: Forecast, candidate: Forecast) -> float:
-    """By their losses; where neither keeps its bounds, by what those are broken by less."""
+    """Gain by their losses, or where a bound is broken, by how much less it is broken."""
     if abs(less := today.misses.most - candidate.misses.most) > ALIKE:
         return max(0.0, less)
     if today.loss <= 0.0 or candidate.loss >= today.loss:

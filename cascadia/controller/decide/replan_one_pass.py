@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AskedAnew(Protocol):
-    """What of a request to plan anew says something to models that answer in one pass."""
+    """The part of a request to plan anew that says something to models that answer in one pass."""
 
     @property
     def spec(self) -> "Path": ...

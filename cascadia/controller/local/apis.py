@@ -1,4 +1,4 @@
-"""What the fleet does not start itself, asked whether it is there before engines load for minutes."""
+"""APIs that the fleet does not start itself, asked whether they are there before engines load for minutes."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -223,7 +223,7 @@ def capacity_rps(plan: Plan, name: str, group: ReplicaGroup) -> float:
 
 
 def planned_shares(plan: Plan) -> dict[str, float]:
-    """By stage, what the replicas of its plan do together: as many do more or less than there are of them."""
+    """Work by stage that the replicas of its plan do together: as many do more or less than there are of them."""
     return {
         stage.name: sum(group.count * capacity_rps(plan, stage.name, group) for group in stage.replicas)
         for stage in plan.stages

@@ -103,7 +103,7 @@ class Profile:
         return np.where(days >= FEWEST, _medians(found), np.nan), days
 
     def _errors(self, known_to: int, steps: int, lags: tuple[int, ...]) -> tuple[float, float] | None:
-        """How far off those lags were over the last week, so many steps ahead (mean, in logarithms), and what counts
+        """Errors of those lags over the last week, so many steps ahead (mean, in logarithms), and what counts
         by the last day. None where too little can be compared."""
         key = steps, lags
         if key not in self._erred:

@@ -35,7 +35,7 @@ def until_certified(search: Search, deployment: Deployment, promise: ExitPromise
 
 
 def first_state_note(plan: Plan) -> str:
-    """What is told of the plan before its exits are certified."""
+    """Note on the plan before its exits are certified."""
     before, quantile = plan.until_certified, f"p{plan.objective.quantile * 100:g}"
     assert before is not None
     told = (

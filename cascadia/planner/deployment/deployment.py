@@ -51,7 +51,7 @@ class Deployment:
         return within and all(fits(pool, counts) for pool in cluster.pools)
 
     def rented(self, pool: Pool) -> int:
-        """What its replicas take of `pool`: whole nodes, or GPUs where these are rented one by one."""
+        """Part of `pool` that its replicas take: whole nodes, or GPUs where these are rented one by one."""
         return units_needed(pool, [(r.shape, r.count) for _, mix in self.mixes for r in mix])
 
     def rent_usd_per_hour(self, cluster: Cluster) -> float:

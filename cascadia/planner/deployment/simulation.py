@@ -99,7 +99,7 @@ class Simulator:
         return partial(learning_rule, balancing, mix, lines, self.problem.objective.latency_max_s)
 
     def _line(self, shape: Shape, read: Ints, wrote: Ints) -> Coefficients:
-        """What a replica of `shape` is taken to need before any answer is there, worked out once for such lengths."""
+        """Latency that a replica of `shape` is taken to have before any answer is there, once for such lengths."""
         key = id(shape.timing), read[:REQUESTS].tobytes() + wrote[:REQUESTS].tobytes()
         if key not in self.lines:
             self.lines[key] = shape.timing, seed_of(shape.timing, read, wrote)

@@ -44,7 +44,7 @@ class Choices:
 
     @property
     def follows(self) -> NDArray[np.bool_]:
-        """As `falls` says of the settings."""
+        """Tells whether `falls` says so of the settings."""
         return falls(self.quality)
 
     def late_of(self, chosen: Sequence[int]) -> float:

@@ -301,7 +301,7 @@ class _Finder:
         return tuple(gears), _rising(borders)
 
     def _lighter(self, candidate: int, than: int) -> bool:
-        """Whether it leaves the fullest stage, or all GPUs together, noticeably less to do."""
+        """Tells whether it leaves the fullest stage, or all GPUs together, noticeably less to do."""
         work, total = self.among.work, self.among.total
         return bool(work[candidate] <= LIGHTER * work[than] or total[candidate] <= LIGHTER * total[than])
 
@@ -366,7 +366,7 @@ class _Finder:
 
     @property
     def plays(self) -> int:
-        """How many ladders of several gears were played."""
+        """Number of ladders of several gears that were played."""
         return sum(len(gears) > 1 for gears, _ in self.seen)
 
     def _rank(self, found: FoundLadder, least: float) -> tuple[float, float, float, float]:
@@ -410,7 +410,7 @@ class _Finder:
 
 
 def _under_way(played: Played) -> Ints:
-    """How many others each request of the trace meets."""
+    """Number of others that each request of the trace meets."""
     arrival_ps, gone = played.run.arrival_ps, np.sort(played.run.finish_ps)
     return np.asarray(np.arange(len(arrival_ps)) - np.searchsorted(gone, arrival_ps, side="right"), np.int64)
 

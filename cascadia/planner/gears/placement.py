@@ -139,8 +139,8 @@ def _laddered(search: Search, candidate: Candidate) -> Placed:
 def _cheaper(
     search: Search, tried: Sequence[Candidate], chosen: Candidate, goals: Goals
 ) -> Iterator[Candidate]:
-    """By rising cost; of each set of replicas the fastest routing that reaches the bar, and is no mixture: beside gears
-    a plan has none."""
+    """Candidates by rising cost; of each set of replicas the fastest routing at the bar that is no mixture:
+    beside gears a plan has none."""
     mixed = search.routings.mixed
     likely = [
         c
@@ -191,7 +191,7 @@ def _placed(search: Search, simulator: Simulator, candidate: Candidate, goals: G
 
 
 def keeps_levels(problem: Problem, found: FoundLadder) -> bool:
-    """Whether the ladder keeps the objective's service levels on its trace, which has `problem`'s requests.
+    """Tells whether the ladder keeps the objective's service levels on its trace, which has `problem`'s requests.
 
     Lateness is what a ladder is made for; TTFT and TPOT are only looked at afterwards.
     """

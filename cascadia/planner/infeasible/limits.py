@@ -79,11 +79,11 @@ def _limited(stage: Stage, limit: int | None) -> Stage:
 
 
 def _limit(stage: Stage) -> int:
-    """Its requests a minute; 0 where nothing limits it."""
+    """Requests a minute that it may get; 0 where nothing limits it."""
     return 0 if stage.external is None else stage.external.requests_per_minute or 0
 
 
 def _rounded_up(limit: float) -> int:
-    """To two digits."""
+    """The limit rounded up to two digits."""
     digit: int = 10 ** max(len(str(int(limit))) - 2, 0)
     return ceil(limit / digit) * digit

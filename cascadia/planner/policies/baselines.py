@@ -1,4 +1,4 @@
-"""What others would do with the same models and workers, each as tables that the same simulator plays.
+"""Baselines: what others would do with the same models and workers, as tables that the same simulator plays.
 
 Jellyfish+ and ModelSwitching as RAMSIS section 7 describes them; gears with minimum queue lengths as CascadeServe
 section 4; models chosen greedily by slack; and a mixture of two models by load. Their settings are arguments, so that
@@ -91,7 +91,7 @@ class Mixture:
 
 
 def mixture(group: Group, batch_share: float = 0.5, headroom: float = 0.95) -> Mixture:
-    """At each load the two models, and the workers for each, that a fluid of `headroom` times the throughput fills."""
+    """The two models at each load, and the workers for each, that a fluid of `headroom` times the throughput fills."""
     within_s = batch_share * group.slo_s
     useful = [model for model in group.models if model.largest_batch(within_s)]
     rate = {model.name: headroom * model.throughput_rps(within_s) for model in useful}

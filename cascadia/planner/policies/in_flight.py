@@ -60,7 +60,7 @@ def rungs(group: Group, borders: Sequence[float], caps: Sequence[int], share: fl
 
 
 def first_borders(group: Group, caps: Sequence[int]) -> list[float]:
-    """In flight with all workers at three quarters of the model's largest batch in time: about what it carries."""
+    """Requests in flight with all workers at three quarters of the model's largest batch: about what it carries."""
     return [group.workers * max(1.0, 0.75 * cap) for cap in caps]
 
 

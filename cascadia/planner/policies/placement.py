@@ -1,4 +1,4 @@
-"""Which models sit on which worker, where its memory does not hold all of them (CascadeServe section 4.4).
+"""Placement of models on workers whose memory does not hold all of them (CascadeServe section 4.4).
 
 Sets: models m, workers d, and levels of load, each asking so many requests a second of each model. Variables: the rate
 that the replica of m on d serves, and the largest utilisation u. Minimise u, with each model's rate served (equation 2)

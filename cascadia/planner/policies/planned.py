@@ -234,7 +234,7 @@ def _exits(asked: Asked, stages: tuple[StagePlan, ...]) -> ExitPromise | None:
 
 
 def _digest(asked: Asked, folder: Path) -> str:
-    """Of the spec and the files that it names."""
+    """Digest of the spec and the files that it names."""
     digest = hashlib.sha256(asked.spec.model_dump_json().encode())
     for name in (asked.spec.latency, asked.spec.workload.trace):
         if name is not None:

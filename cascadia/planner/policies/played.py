@@ -57,7 +57,7 @@ def play(
     skip: int = 0,
     others: Sequence[WorkerKind] = (),
 ) -> Outcome:
-    """What becomes of requests that arrive at `arrival_s` (n, not decreasing), the first `skip` not counted.
+    """Outcome of requests that arrive at `arrival_s` (n, not decreasing), the first `skip` not counted.
 
     `others` are further kinds of workers on the same queue, with tables of their own over the same models.
     """

@@ -86,7 +86,7 @@ def sets_of(every: Group) -> list[Group]:
 
 
 def _promise(made: Group, wanted: Wanted) -> float:
-    """What no policy of these models is worth more than while it keeps the objective; 0 where none keeps it."""
+    """Bound on what a policy of these models is worth while it keeps the objective; 0 where none keeps it."""
     bound = fluid_bound(made, wanted.served_rps * (1 - wanted.late_max))
     return 0.0 if bound is None or bound < wanted.right_min else bound
 

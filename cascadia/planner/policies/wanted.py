@@ -1,4 +1,4 @@
-"""What is asked of policies: the traffic, how late and how right answers may be, and which outcome is the better."""
+"""Demands on policies: the traffic, how late and how right answers may be, and which outcome is the better."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, NamedTuple
@@ -17,7 +17,7 @@ BEYOND = 1.1
 
 
 class Merit(NamedTuple):
-    """Of two outcomes the greater is the better: what keeps the objective before what is worth more."""
+    """Rank of an outcome, greater is better: what keeps the objective comes before what is worth more."""
 
     keeps: bool
     worth: float

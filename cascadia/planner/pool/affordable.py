@@ -42,7 +42,7 @@ def affordable(problem: Problem) -> Problem:
 
 
 def within_budget(problem: Problem, routings: Routings) -> Routings:
-    """Those of `routings` whose stages the budget could rent. Raises `Infeasible` where none of them reaches the bar,
+    """Routings whose stages the budget could rent. Raises `Infeasible` where none of them reaches the bar,
     though others do.
     """
     if problem.cluster.budget_usd_per_hour is None or not (beyond := _beyond(problem)):
@@ -92,7 +92,7 @@ def _usd(problem: Problem, shape: Shape) -> float:
 
 
 def _bought(pool: Pool, budget_usd: float, least: int) -> Pool:
-    """As many of its nodes as the budget buys, and `least` if that is fewer."""
+    """The pool with as many nodes as the budget buys, and `least` if that is fewer."""
     price_usd = pool.usd_per_unit_hour
     if price_usd <= 0:
         return pool

@@ -108,7 +108,7 @@ def _unbounded(problem: Problem) -> BadInput:
 
 
 def at_factor(problem: Problem, factor: float, make: Callable[[Problem], Planned]) -> Planned:
-    """What `make` plans at that multiple of the rate, or a little below. Raises `Infeasible`."""
+    """The plan that `make` finds at that multiple of the rate, or a little below. Raises `Infeasible`."""
     for _ in range(ATTEMPTS):
         try:
             return make(at_rate(problem, factor or max(HARDLY, slowest(problem))))

@@ -64,7 +64,7 @@ def best_way(
 
 
 def _as_good(objective: Objective, found: list[Found]) -> list[Found]:
-    """Those that are as good as the best, as far as the objective tells; what these cost then decides."""
+    """Plans that are as good as the best, as far as the objective tells; what these cost then decides."""
     if objective.goal == "cost":
         return found
     if objective.goal == "rate":

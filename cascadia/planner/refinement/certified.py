@@ -66,7 +66,7 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
 
 
 def best_ahead(state: Refinement, best: Candidate) -> Candidate | None:
-    """Of what was seen, the best that holds and is better than `best` by the goal alone; None if none does."""
+    """The best seen that holds and is better than `best` by the goal alone; None if none is."""
     problem = state.search.problem
     bar, least = problem.objective.quality_min or 0.0, rank(problem, best)[0]
 

@@ -47,7 +47,7 @@ class Standing:
         return (c for _, _, c in self._within)
 
     def _better(self) -> Iterator[Candidate]:
-        """Those that break a bound and would be better than all that break none."""
+        """Candidates that break a bound and are better than all that break none."""
         best = self._within[0][0] if self._within else None
         return (c for _, _, its, c in self._beyond if best is None or its < best)
 

@@ -143,7 +143,7 @@ def _under(search: Search, limit_s: float | None, quality_min: float | None = No
 
 
 def _by_cost(under: Search, candidates: Iterable[Candidate]) -> list[Candidate]:
-    """Those that promise to keep the bounds, cheapest first."""
+    """Candidates that promise to keep the bounds, cheapest first."""
     bar = under.problem.objective.quality_min or 0.0
     good = (c for c in candidates if c.quality_lower >= bar and within_limits(under.problem, c))
     return sorted(good, key=lambda c: (c.usd_per_hour, c.deployment.gpus, c.latency_s))

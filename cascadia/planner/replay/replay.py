@@ -74,7 +74,7 @@ class Replay:
 
     @property
     def switches(self) -> int:
-        """How often a request got another gear than the one before it."""
+        """Number of requests that got another gear than the one before."""
         return 0 if self.gear is None else int(np.count_nonzero(np.diff(self.gear)))
 
 
@@ -258,7 +258,7 @@ def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool =
 
 
 def _gear_decisions(plan: Plan, table: QualityTable, rows: Ints) -> list[Decisions]:
-    """As `gate_decisions`, under each gear, the heaviest first."""
+    """Decisions of `gate_decisions` under each gear, the heaviest first."""
     return [_under(gear, plan, table).take(rows) for gear in plan.gears]
 
 

@@ -81,7 +81,7 @@ class Composer:
         return rows, fixed
 
     def _elsewhere(self, decided: Decisions, waits: Ints, metric: Metric) -> Floats:
-        """What stages elsewhere add (n), whatever is deployed here."""
+        """Seconds that stages elsewhere add (n), whatever is deployed here."""
         found = np.zeros(decided.enters.shape[1])
         for s, api in enumerate(apis_of(self.window)):
             if api is not None and (mask := decided.reached[s]).any():
@@ -90,7 +90,7 @@ class Composer:
         return found
 
     def _adds(self, stage: int, times: Times, waits: Ints, metric: Metric) -> Floats:
-        """What passing a stage adds (n) to each request's metric; there it `waits` (S, n) for so many verdicts."""
+        """Seconds that a stage adds (n) to each request's metric; there it `waits` (S, n) for so many verdicts."""
         if metric == "e2e":
             return times.whole_s
         if stage == JUDGE:

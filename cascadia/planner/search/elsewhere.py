@@ -1,4 +1,4 @@
-"""What APIs of others are paid for a routing's tokens: stages elsewhere, and a judge elsewhere."""
+"""Dollars paid to APIs of others for a routing's tokens: stages elsewhere, and a judge elsewhere."""
 
 import numpy as np
 

@@ -38,7 +38,7 @@ class Renting:
 
 
 def renting(result: PlanResult) -> Renting | None:
-    """None where there is nothing to choose: one kind of GPU, and no budget."""
+    """Choices of what to rent; None where there is nothing to choose: one kind of GPU, and no budget."""
     search, routing = result.search, result.chosen.deployment.routing
     cluster = search.problem.cluster
     demands = search.demands(routing)

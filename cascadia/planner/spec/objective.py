@@ -115,7 +115,7 @@ class ObjectiveSpec(Section):
 
     @property
     def has_deadline(self) -> bool:
-        """Whether anything bounds the latency end to end."""
+        """Tells whether anything bounds the latency end to end."""
         return self.latency_max_s is not None or any(level.metric == "e2e" for level in self.kept)
 
     @model_validator(mode="after")

@@ -122,7 +122,7 @@ class Spending:
                 self._failed(error.kind if isinstance(error, StoreFailed) else "file")
 
     def _learn(self, month: str, others: Sums) -> None:
-        """Nobody takes back what was spent: a book that says less has lost some, as a Redis that was started anew."""
+        """Learns what others spent, never less: a book that says less has lost some, as an emptied Redis has."""
         known = self._others.setdefault(month, {})
         for key, stages in others.items():
             sums = known.setdefault(key, {})

@@ -1,4 +1,4 @@
-"""What engines say of a request's inputs, for whoever waits for all of them."""
+"""Verdicts of engines on a request's inputs, for whoever waits for all of them."""
 
 import asyncio
 from dataclasses import replace

@@ -45,7 +45,7 @@ class CachedGate:
         self._scores, self._judge = old._scores, old._judge
 
     def doubt(self) -> None:
-        """From now on the judge may be another: the next verdict is asked for."""
+        """Doubts that the judge is the same from now on: the next verdict is asked for."""
         self._sure_until_s = -inf
 
     def wants(self, api: Api) -> Mapping[str, Any]:

@@ -45,7 +45,7 @@ class HasExits(Protocol):
 
 
 class About(NamedTuple):
-    """What evidence is about: a digest of what was told, and the judges that were heard (None: not yet)."""
+    """The subject of evidence: a digest of what was told, and the judges that were heard (None: not yet)."""
 
     told: str
     judges: tuple[str, ...] | None
@@ -106,7 +106,7 @@ class ExitStates:
                 await asyncio.to_thread(self._shared.pop(gone).close)
 
     def _compared(self, stage: Stage, exits: Certified) -> About:
-        """What evidence on `exits` is about now. What there was on something else is withdrawn."""
+        """The subject of evidence on `exits` now. What there was on something else is withdrawn."""
         gate = self._router.cascade.scoring.gate
         about = About(told_of_exits(stage.settings, self._router.settings.judge), heard(gate))
         before = self._about.get(exits, about)

@@ -60,7 +60,7 @@ class RedisChannel:
         await self._client.aclose()
 
     async def tell(self, news: bytes) -> int:
-        """How many listen, all that were told among them; 0 where Redis is gone."""
+        """Tells all that listen, and says how many do; 0 where Redis is gone."""
         if self._telling >= MOST_TELLING:
             return 0
         self._telling += 1

@@ -24,7 +24,7 @@ INPUTS_MAX = FEW
 
 
 class Part(NamedTuple):
-    """What an engine says of one input. `margin`, 0-100, is the difference of its two greatest probabilities
+    """An engine's answer on one input. `margin`, 0-100, is the difference of its two greatest probabilities
     (CascadeServe, app. B eq. 5)."""
 
     raw: bytes

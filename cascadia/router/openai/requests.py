@@ -109,7 +109,7 @@ class Fields(Struct):
 
     @property
     def truncate(self) -> bytes:
-        """What it asks of texts that are longer than a model reads; empty where that is nothing."""
+        """Tokens of a text that are kept where it is longer than a model reads; empty where nothing is asked."""
         return b"" if self.truncate_prompt_tokens is None else b"%d" % self.truncate_prompt_tokens
 
     @property

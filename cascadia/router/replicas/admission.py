@@ -158,11 +158,11 @@ class Admission:
         return replica if replica.usable(monotonic()) else None
 
     def _returned(self, replica: Any) -> None:
-        """Who was given it is gone."""
+        """Frees the place of a request that is gone."""
         _reserve(replica, -1)
 
     def asked(self, call: Call) -> Asked:
-        """What is known of the call beforehand; its answer is wanted within what its turn here has left."""
+        """The call as known beforehand; its answer is wanted within what its turn here has left."""
         if self.latency_max_s is None:
             return Asked(call.tokens, call.most_output, call.prefix)
         now_s = monotonic()

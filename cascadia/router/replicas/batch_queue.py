@@ -14,7 +14,7 @@ FEW = 64
 
 
 class Said(Struct, frozen=True):
-    """What an engine said of one member: `raw`, its part of the answer, which took `tokens`. `stage` named it."""
+    """An engine's answer on one member: `raw`, its part of the answer, which took `tokens`. `stage` named it."""
 
     raw: bytes
     tokens: int
@@ -80,7 +80,7 @@ class Queue:
         self.count += 1
 
     def leave(self, member: Member) -> None:
-        """Nobody waits for it any more. Those that left are dropped once they are as many as those that wait."""
+        """Marks one that nobody waits for any more. Those are dropped once they are as many as those that wait."""
         member.queue = None
         self.count -= 1
         self._gone += 1
@@ -122,7 +122,7 @@ class Queue:
                 yield member
 
     def spread(self, gone: int) -> None:
-        """What waits for worker `gone` goes to the others in turn."""
+        """Gives the others in turn what waits for worker `gone`."""
         if len(self._heaps) == 1:
             return
         heap, self._heaps[gone] = self._heaps[gone], []

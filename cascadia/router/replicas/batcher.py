@@ -146,7 +146,7 @@ class Batcher:
             self._dispatch()
 
     def leave(self, member: Member) -> None:
-        """Nobody waits for it any more. A batch whose members have all left is broken off."""
+        """Marks a member that nobody waits for any more. A batch whose members have all left is broken off."""
         member.left = True
         if member.queue is not None:
             member.queue.leave(member)

@@ -45,7 +45,7 @@ async def watch(
 
 
 class _Told:
-    """What the log says of one replica: a line when it is ill, one for each other reason, one when it is well."""
+    """Lines of the log on one replica: one when it is ill, one for each other reason, one when it is well."""
 
     def __init__(self, stage: Stage, replica: Replica, line: Callable[[dict[str, Any]], object]) -> None:
         self._stage = stage

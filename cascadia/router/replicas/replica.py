@@ -183,7 +183,7 @@ class Replica:
         )
 
     async def why_ill(self, timeout_s: float) -> str | None:
-        """Why its health check fails, in a word; empty where it answers at all and not with 5xx, None where it could
+        """The reason why its health check fails, in a word; empty where it answers, not with 5xx, None where it could
         not be asked.
         """
         try:

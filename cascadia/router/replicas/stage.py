@@ -326,7 +326,7 @@ def _balancer(settings: StageSettings) -> Balancer | EarliestFinish:
 
 
 def _models(settings: StageSettings) -> dict[str, LatencyModel]:
-    """What is known beforehand of each kind of replica."""
+    """Latency models of the kinds of replica that the plan has told of."""
     return {
         kind_of(replica): LatencyModel(Coefficients(*replica.latency), seeded=True)
         for replica in settings.replicas

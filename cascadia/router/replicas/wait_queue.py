@@ -166,4 +166,4 @@ def _end(woken: "asyncio.Future[None]") -> None:
 
 
 def _nothing(_given: Any) -> None:
-    """Nothing is to be done."""
+    """Does nothing."""

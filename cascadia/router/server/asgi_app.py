@@ -71,7 +71,7 @@ class RouterApp:
         return self._server
 
     async def stop(self) -> None:
-        """What is under way is finished; not for longer than `drain_s`."""
+        """Finishes what is under way, within `drain_s`."""
         server, self._server = self._server, None
         if server is None or self._serving is None:
             return

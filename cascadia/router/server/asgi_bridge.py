@@ -122,7 +122,7 @@ class Bridge(asyncio.Transport):
                 return
 
     def _joined(self) -> list[Message]:
-        """What has come, the parts of its body in one: each costs the ASGI server a write."""
+        """Messages that have come, the parts of the body in one: each costs the ASGI server a write."""
         body = [message["body"] for message in self._messages if "body" in message]
         start = [message for message in self._messages if "body" not in message]
         if not body:

@@ -44,7 +44,7 @@ class Heartbeats:
         self._put(process, 0)
 
     def leave(self) -> None:
-        """From now on, what this process would write is another's to write."""
+        """Leaves what this process would write to another from now on."""
         self._left = True
 
     def _put(self, process: int, beats: int) -> None:

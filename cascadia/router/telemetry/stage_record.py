@@ -78,7 +78,7 @@ class Step(Struct):
         return self.tokens + self.again_input_tokens + self.again_output_tokens
 
     def usd(self, read: float, wrote: float) -> float:
-        """What its engines' tokens cost, at so many dollars for a million read and written."""
+        """Dollars for its engines' tokens, at so many for a million read and written."""
         taken = self.input_tokens + self.again_input_tokens, self.output_tokens + self.again_output_tokens
         return (taken[0] * read + taken[1] * wrote) / 1e6
 

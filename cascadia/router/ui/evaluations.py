@@ -24,7 +24,7 @@ class Evaluations:
         )
 
     def of(self, stages: Iterable[str]) -> list[list[tuple[float, int]]]:
-        """Those that know all of these stages, in their order."""
+        """Evaluations that know all of these stages, in their order."""
         names = list(stages)
         return [[one[name] for name in names] for one in self._kept if all(name in one for name in names)]
 

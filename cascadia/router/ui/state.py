@@ -162,7 +162,7 @@ class Page:
         return msgspec.json.encode(self._evaluations.of(stage.name for stage in self.router.stages))
 
     def _playground(self) -> State | None:
-        """None: the page does not ask. `keys`: whether a request needs one."""
+        """The page's playground; None where it does not ask. `keys`: whether a request needs one."""
         settings = self.router.settings
         if not settings.playground or settings.task != "generate":
             return None

@@ -1,4 +1,4 @@
-"""Why there is no connection to an engine, in one word each: who mends it does something else for each of them."""
+"""Reasons why there is no connection to an engine, a word each: who mends it does something else for each."""
 
 import errno
 import socket

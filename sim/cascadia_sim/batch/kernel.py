@@ -59,7 +59,7 @@ class Rules(NamedTuple):
 
 
 class Served(NamedTuple):
-    """Of each request: when it was done (-1: dropped), its model, and its batch's size."""
+    """Arrays by request: when it was done (-1: dropped), its model, and its batch's size."""
 
     finish_ps: Ints
     model: Ints

@@ -20,7 +20,7 @@ TIMES = 1
 
 
 class Step(NamedTuple):
-    """From this slack on, `batch` requests go to `model`; with a batch of 0 none goes yet."""
+    """One row of a policy: from this slack on, `batch` requests go to `model`; with a batch of 0 none goes yet."""
 
     slack_s: float
     model: int
@@ -64,7 +64,7 @@ class BatchFleet:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchRun:
-    """By request: `latency_s` (infinite where it was dropped), `model` and `batch`. `busy` (workers): the share of the
+    """Arrays by request: `latency_s` (infinite where dropped), `model` and `batch`. `busy` (workers): the share of the
     time in which each served. `beyond`: decisions at a load above the last level's."""
 
     latency_s: Floats
@@ -100,7 +100,7 @@ def simulate_batches(fleet: BatchFleet, arrival_s: Floats, seed: int = 0) -> Bat
 
 
 def which_times(draws: int, n: int, seed: int = 0) -> Ints:
-    """Of so many times that batches may take, the one of a batch whose earliest request is the first, second, ..."""
+    """Indices into so many times that batches may take: of a batch whose earliest request is the first, second, ..."""
     if draws == 1:
         return np.zeros(n, np.int64)
     # A stream of its own: arrivals are often drawn by the same seed, and long times must not follow long gaps.

@@ -27,12 +27,12 @@ class QueueingRule(Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether it keeps any."""
+        """Tells whether it keeps any."""
         ...
 
     @property
     def again_s(self) -> float:
-        """When it wants to look again at those whom it keeps, whatever ends by then."""
+        """The time at which it wants to look again at those whom it keeps, whatever ends by then."""
         ...
 
     def came(self, request: int, input_tokens: int, now_s: float) -> None: ...
@@ -71,7 +71,7 @@ def serve(
 def serve_from_queue(
     fleet: Fleet, requests: Requests, timings: Sequence[ReplicaTiming], rule: QueueingRule, replica: Ints
 ) -> None:
-    """As `serve`; while requests wait, the rule looks whenever something ends."""
+    """Serves like `serve`; while requests wait, the rule looks whenever something ends."""
     from cascadia_sim.engine import kernel
 
     # A replica has a request from the moment at which it was given it.
@@ -126,7 +126,7 @@ def _told(
 
 
 def _parted(requests: Requests, in_hand: list[int]) -> tuple[list[int], list[int]]:
-    """Those that are still in hand, and those that have ended since."""
+    """Requests that are still in hand, and those that have ended since."""
     ended = requests.finish_ps[in_hand] >= 0
     if not ended.any():
         return in_hand, []

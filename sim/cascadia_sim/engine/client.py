@@ -32,7 +32,7 @@ def delays_ps(
 
 
 def constants(timings: Sequence[ReplicaTiming]) -> Floats:
-    """By replica [R, 3]: the fixed time, the decode steps, and what one of these takes alone, in ps."""
+    """Constants by replica [R, 3]: the fixed time, the decode steps, and what one of these takes alone, in ps."""
     return np.array([_told(t) for t in timings], np.float64).reshape(-1, 3)
 
 
