@@ -3,8 +3,9 @@
 import socket
 import socketserver
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 
 from fakeredis import TcpFakeServer
 
@@ -34,14 +35,23 @@ def silent_server() -> Iterator[str]:
 @contextmanager
 def babbling_server(answer: bytes) -> Iterator[str]:
     """Says `answer` for each part of what it is told, whatever that was."""
+    with speaking(lambda _number, _told, send: send(answer)) as url:
+        yield url
 
-    class Says(socketserver.BaseRequestHandler):
+
+@contextmanager
+def speaking(says: Callable[[int, bytes, Callable[[bytes], object]], object]) -> Iterator[str]:
+    """Address of a server; `says(number, told, send)` is called with what each of its connections is told."""
+    numbers = count()
+
+    class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
+            number = next(numbers)
             with suppress(OSError):
-                while self.request.recv(65536):
-                    self.request.sendall(answer)
+                while told := self.request.recv(65536):
+                    says(number, told, self.request.sendall)
 
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Says) as server:
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
         thread.start()

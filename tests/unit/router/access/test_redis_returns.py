@@ -1,10 +1,9 @@
 """Limits are right again once Redis is back: nothing counts twice, nothing is forgotten, no answer comes late."""
 
 import asyncio
-import socketserver
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 from cascadia.router.access.access import Access
@@ -20,7 +19,7 @@ from cascadia.router.telemetry.outages import Outage
 from cascadia.testing.routers import run, until
 from tests.unit.router.access.test_keys import made
 from tests.unit.router.access.test_shared_limits import PATIENT_S, QUIET, Away, took
-from tests.unit.router.redis_servers import fake_redis
+from tests.unit.router.redis_servers import fake_redis, speaking
 
 T = TypeVar("T", RedisStore, SharedLimits)
 GRANTED = b"*4\r\n:0\r\n:1000\r\n:5\r\n:0\r\n"
@@ -107,29 +106,6 @@ def test_a_fault_of_the_client_ends_no_request() -> None:
         await shared.close()
 
     run(main)
-
-
-@contextmanager
-def speaking(says: Any) -> Iterator[str]:
-    """Address of a server; `says(number, told, send)` is called with what each of its connections is told."""
-    numbers = iter(range(1000))
-
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
-            number = next(numbers)
-            with suppress(OSError):
-                while told := self.request.recv(65536):
-                    says(number, told, self.request.sendall)
-
-    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        thread.start()
-        try:
-            yield f"redis://127.0.0.1:{server.server_address[1]}/0"
-        finally:
-            server.shutdown()
-            thread.join(timeout=60)
 
 
 def answers_to(told: bytes, verdict: bytes) -> bytes:
