@@ -10,7 +10,9 @@ from pydantic_core import from_json, to_json
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import FORMAT_VERSION, Plan
 from cascadia.files.field_errors import bad_input, shown
+from cascadia.files.kinds import refuse_other
 from cascadia.files.plan_file_checks import check_plan
+from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text, write_whole
 from cascadia_sim.hardware.own import BadGpu
 
@@ -75,7 +77,9 @@ def _checked(text: str, where: str) -> dict[str, Any]:
     try:
         document = from_json(text)
     except ValueError as error:
+        refuse_other(_as_yaml(text, where), "plan", where)
         raise BadInput(where, f"is not JSON ({error})", _NOT_A_PLAN) from None
+    refuse_other(document, "plan", where)
     version = document.get("version") if isinstance(document, dict) else None
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise BadInput(where, "is not a plan: it has no version", _NOT_A_PLAN)
@@ -87,6 +91,14 @@ def _checked(text: str, where: str) -> dict[str, Any]:
         )
     assert isinstance(document, dict)
     return document
+
+
+def _as_yaml(text: str, where: str) -> object:
+    """The document of another kind of file; None where it is no YAML either."""
+    try:
+        return parse_yaml(text, where)
+    except BadInput:
+        return None
 
 
 def _with_gears_of_today(text: str, document: dict[str, Any]) -> str:

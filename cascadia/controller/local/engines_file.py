@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cascadia.domain.errors import BadInput
 from cascadia.files.field_errors import bad_input
+from cascadia.files.kinds import refuse_other
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
 
@@ -44,6 +45,7 @@ def read_local(path: Path | None) -> Local:
     if path is None:
         return Local()
     document = parse_yaml(read_text(path, MAX_BYTES), str(path))
+    refuse_other(document, "local", str(path))
     try:
         local = Local.model_validate(document)
     except ValidationError as error:

@@ -14,6 +14,7 @@ from cascadia.controller.detect.detect import Detection
 from cascadia.controller.settings.model import ControllerFile, Flag
 from cascadia.domain.errors import BadInput
 from cascadia.files.field_errors import bad_input
+from cascadia.files.kinds import refuse_other
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
 
@@ -48,6 +49,7 @@ def controller_schema() -> dict[str, Any]:
 def read_controller_file(path: Path | None, given: Given) -> ControllerFile:
     """Reads the file, if any, and lays the flags in `given` over it. Raises `BadInput`, naming the key or the flag."""
     document: object = {} if path is None else parse_yaml(read_text(path, MAX_BYTES), str(path))
+    refuse_other(document, "controller", str(path))
     try:
         found = ControllerFile.model_validate({} if document is None else document)
     except ValidationError as error:

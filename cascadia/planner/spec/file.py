@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from cascadia.domain.errors import BadInput
 from cascadia.files.field_errors import bad_input, shown
+from cascadia.files.kinds import refuse_other
 from cascadia.files.strict_yaml import MAX_BYTES, parse_yaml
 from cascadia.files.text import read_text
 from cascadia.planner.spec.model import Spec
@@ -30,7 +31,10 @@ def parse_spec(text: str, file: str) -> Spec:
 def read_policy_spec(path: str | Path) -> PolicySpec:
     """The spec of one-pass models in the file `path`."""
     file = Path(path).name or str(path)
-    return _checked(PolicySpec, parse_yaml(read_text(path, MAX_BYTES), file), file)
+    document = parse_yaml(read_text(path, MAX_BYTES), file)
+    if isinstance(document, Mapping) and "cluster" in document:
+        raise BadInput(file, "is of models that write their answers", "use `cascadia plan`")
+    return _checked(PolicySpec, document, file)
 
 
 def answers_in_one_pass(path: str | Path) -> bool:
@@ -77,6 +81,7 @@ def _checked(model: type[Read], document: object, file: str) -> Read:
             f"must be a mapping, is {shown(document)}",
             f"begin with the keys {', '.join(model.model_fields)}",
         )
+    refuse_other(document, "spec", file)
     try:
         return model.model_validate(document)
     except ValidationError as error:

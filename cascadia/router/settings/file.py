@@ -13,6 +13,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.names import CASCADE, FORESIGHT, JUDGE, LONGEST_NAME, NAME
 from cascadia.domain.plan import ASKS_NONE, ExitPromise
 from cascadia.files.field_errors import bad_input
+from cascadia.files.kinds import refuse_other
 from cascadia.files.strict_yaml import parse_yaml
 from cascadia.files.text import read_text
 from cascadia.router.settings.gears import GearSection, check_gears, gears_of
@@ -310,6 +311,7 @@ def read_settings(path: Path, environment: Mapping[str, str] = os.environ) -> Ro
     """Raises `BadInput`, naming the key."""
     where = str(path)
     document = parse_yaml(read_text(path, MAX_BYTES), where)
+    refuse_other(document, "router", where)
     try:
         found = _File.model_validate(document)
     except ValidationError as error:
