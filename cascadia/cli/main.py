@@ -1,6 +1,7 @@
 """The `cascadia` command. Its parts are loaded when they are asked for, so that it starts at once."""
 
 import os
+import re
 import signal
 import sys
 import traceback
@@ -120,7 +121,7 @@ class Cascadia(click.Group):
             return super().main(args, prog_name, complete_var, False, **extra)
         if args is None:
             interrupts.begin()
-        given = list(sys.argv[1:] if args is None else args)
+        given = [_from_home(one) for one in (sys.argv[1:] if args is None else args)]
         _print_anywhere()
         try:
             code = super().main(given, prog_name or "cascadia", complete_var, False, **extra)
@@ -133,6 +134,15 @@ class Cascadia(click.Group):
         code = code if isinstance(code, int) else 0
         interrupts.done(code)
         sys.exit(code)
+
+
+_HOME = re.compile(r"(--[a-z-]+=)?(~/.*)", re.DOTALL).fullmatch
+
+
+def _from_home(argument: str) -> str:
+    """`argument` with the home in place of a leading `~`, which shells leave as it is in `--out=~/plan`."""
+    found = _HOME(argument)
+    return argument if found is None else (found[1] or "") + os.path.expanduser(found[2])
 
 
 def _cause(error: Exception | KeyboardInterrupt) -> Exception | KeyboardInterrupt:

@@ -243,6 +243,8 @@ def _settings(
     redis_url = redis_url_of(secrets, "--redis-url-file", None, None, redis_url_file)
     if redis_url is not None and keys_file is None:
         raise BadInput("--redis-url-file", "is for the limits of keys", "add --keys FILE")
+    if admin_port is not None and keys_file is None:
+        raise BadInput("--admin-port", "needs keys, or anyone could use it", "add --keys FILE")
     settings = replace(
         settings,
         keys=None if keys_file is None else KeySettings(keys_file, redis_url=redis_url),

@@ -96,6 +96,8 @@ def _what_and_instead(finding: ErrorDetails, model: type | None) -> tuple[str, s
         return what, instead
     if kind == "string_pattern_mismatch" and context["pattern"] == NAME:
         return f"is {shown(value)}, which is no name", NAME_RULE
+    if kind == "json_invalid":
+        return f"is not JSON ({context['error']})", "is this the right file?"
     if kind == "string_too_long":
         return f"has more than {context['max_length']} characters", "write fewer"
     message = finding["msg"]

@@ -58,7 +58,12 @@ def parse_yaml(text: str, where: str) -> object:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = f" line {mark.line + 1}" if mark else ""
-        raise BadInput(f"{where}{line}", f"is not YAML ({error.problem or error.context})", _SYNTAX) from None
+        problem = str(error.problem or error.context)
+        if r"'\t'" in problem:
+            raise BadInput(
+                f"{where}{line}", "has a tab where YAML wants blanks", "indent with blanks"
+            ) from None
+        raise BadInput(f"{where}{line}", f"is not YAML ({problem})", _SYNTAX) from None
     except yaml.YAMLError:
         raise BadInput(where, "is not YAML (it holds control characters)", "save it as UTF-8") from None
 

@@ -8,6 +8,7 @@ import click
 from cascadia.cli.judge.common import encoder_folder_of, encoder_option
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
+from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from cascadia.onepass.model import Precision, Task
@@ -48,6 +49,8 @@ def make(
     """
     from cascadia.onepass.family import make_family
 
+    if not next(at for at in (out, *out.absolute().parents) if at.exists()).is_dir():
+        raise BadInput(str(out), "is a file, or lies in one", "name a folder")
     encoder = encoder_folder_of(encoder_folder, output)
     made = []
     for folder in make_family(encoder, out, tasks or ("classify",), precisions or ("fp32", "int8")):

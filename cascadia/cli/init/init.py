@@ -110,6 +110,8 @@ def init(
     from cascadia.files.text import write_whole
     from cascadia.planner.spec.file import parse_spec
 
+    if path.is_dir():
+        raise BadInput(str(path), "is a folder", f"name a file in it, e.g. {path / 'cascade.yaml'}")
     if path.exists() and not force:
         raise BadInput(str(path), "exists already", "add --force to overwrite it, or name another file")
     asker = Asker(silent=yes, deaf=output.json or not sys.stdin.isatty())

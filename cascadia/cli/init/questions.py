@@ -1,6 +1,7 @@
 """Questions that `cascadia init` asks, and what it accepts as answers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -64,25 +65,35 @@ def stage_name(text: str) -> str:
     return text
 
 
+@contextmanager
+def _told_by(flag: str) -> Iterator[None]:
+    try:
+        yield
+    except sim_errors.BadInput as error:
+        raise BadInput(flag, error.what, error.instead) from None
+
+
 def known_gpu(name: str) -> str:
     from cascadia_sim.hardware.catalogue import gpu
 
-    gpu(name)
+    with _told_by("--gpu"):
+        gpu(name)
     return name
 
 
-def known_model(model: str) -> str:
+def known_model(model: str, flag: str = "--model") -> str:
     """A name of the catalogue, or something that looks like a path: whether that exists, `plan` says."""
     if model.endswith(".json") or model.startswith((".", "/", "~")):
         return model
     from cascadia_sim.models.catalogue import architecture
 
-    architecture(model)
+    with _told_by(flag):
+        architecture(model)
     return model
 
 
 def known_judge(judge: str) -> str:
-    return judge if judge in ("embedding", "certainty") else known_model(judge)
+    return judge if judge in ("embedding", "certainty") else known_model(judge, "--judge")
 
 
 def named_model(text: str) -> Model:

@@ -54,13 +54,14 @@ def longest_inputs(asked: "Asked", spec: Path) -> dict[str, int]:
     """Longest input of each stage's model, in tokens. Raises `BadInput` where a model is not there, or has another task
     or other labels than its stage and the others."""
     from cascadia.onepass.model import read_model
+    from cascadia.planner.spec.paths import named_path
 
     found = {}
     labels: dict[tuple[str, ...], str] = {}
     for at, stage in enumerate(asked.spec.stages):
         if stage.model is None:
             continue
-        model = read_model(spec.parent / stage.model)
+        model = read_model(named_path(spec.parent, stage.model))
         where = f"{spec.name}: stages[{at}]"
         if model.task != stage.task:
             raise BadInput(f"{where}.task", f"is {stage.task}, and {stage.model} can {model.task}")

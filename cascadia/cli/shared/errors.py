@@ -1,6 +1,7 @@
 """Every way a command can fail, as one line for people, one object for programs, and an exit code."""
 
 import errno
+import re
 import signal
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
@@ -11,6 +12,14 @@ from cascadia.cli.interrupts import WORDS, number_of
 from cascadia.domain.errors import BadInput, CascadiaError, Infeasible
 
 DEBUG_VARIABLE = "CASCADIA_DEBUG"
+_CLICKS_WORDS = (
+    (re.compile(r"a valid float( range)?$"), "a number"),
+    (re.compile(r"a valid integer( range)?$"), "a whole number"),
+    (re.compile(r"in the range (\S+)<=x<=(\S+)$"), r"from \1 to \2"),
+    (re.compile(r"in the range x>=(\S+)$"), r"\1 or more"),
+    (re.compile(r"in the range x>(\S+)$"), r"above \1"),
+)
+"""Words of click that only programmers know."""
 
 
 @runtime_checkable
@@ -94,4 +103,7 @@ def _clean(details: dict[str, str]) -> dict[str, str]:
 
 def _usage(error: click.UsageError) -> str:
     command = error.ctx.command_path if error.ctx else "cascadia"
-    return f"{one_line(error.format_message()).rstrip('.')} (see `{command} --help`)"
+    said = one_line(error.format_message()).rstrip(".")
+    for theirs, ours in _CLICKS_WORDS:
+        said = theirs.sub(ours, said)
+    return f"{said} (see `{command} --help`)"

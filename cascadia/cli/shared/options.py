@@ -1,5 +1,6 @@
 """Options that several commands have, and types of options."""
 
+import re
 from collections.abc import Callable
 from functools import wraps
 from math import isfinite, nan
@@ -50,6 +51,7 @@ def share(text: str) -> float:
     return value
 
 
+_NUMBER = re.compile(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", re.IGNORECASE).fullmatch
 _METRICS: dict[str, Metric] = {"ttft": "ttft", "tpot": "tpot", "e2el": "e2e", "e2e": "e2e"}
 
 
@@ -69,6 +71,8 @@ def _level(text: str) -> Level:
     quantile = positive(share[1:]) / 100 if share else 0.95
     if quantile >= 1:
         raise click.BadParameter(f"{share} is not below p100")
+    if not _NUMBER(limit):
+        raise click.BadParameter(f"{limit!r} is not a number of milliseconds, as in {name}:500")
     return Level(_METRICS[name], quantile, positive(limit) / 1000)
 
 

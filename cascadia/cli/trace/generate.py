@@ -1,6 +1,7 @@
 """`cascadia trace generate`: a made-up trace from a handful of numbers."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -109,18 +110,30 @@ def generate(
 
     if requests is None and duration_s is None:
         requests = 10_000
-    chunks = generate_chunks(
-        _arrivals(**options),
-        _lengths(**options),
-        seed,
-        requests=requests,
-        duration_s=duration_s,
-        rows=250_000,
-    )
-    with output.progress(f"generating {target.name}") as step:
+    with _told_by_flags(), output.progress(f"generating {target.name}") as step:
+        chunks = generate_chunks(
+            _arrivals(**options),
+            _lengths(**options),
+            seed,
+            requests=requests,
+            duration_s=duration_s,
+            rows=250_000,
+        )
         written = write_trace(_counted(chunks, requests, duration_s, step), target)
     output.show(f"{target}: {written:,} requests")
     output.document({"file": str(target), "requests": written, "seed": seed})
+
+
+@contextmanager
+def _told_by_flags() -> "Iterator[None]":
+    """Names the flag, where the generator names its own argument."""
+    from cascadia_traces import errors as trace_errors
+
+    flags = {param.name: param.opts[0] for param in click.get_current_context().command.params}
+    try:
+        yield
+    except trace_errors.BadInput as error:
+        raise BadInput(flags.get(error.where, error.where), error.what, error.instead) from None
 
 
 def _arrivals(kind: str, rate_rps: float | None, **options: Any) -> "Arrivals":

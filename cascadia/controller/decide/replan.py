@@ -200,10 +200,11 @@ def _remember_prefixes(request: Request) -> None:
     from cascadia.controller.decide.traffic_to_plan import with_prefixes
     from cascadia.planner.problem.trace_file import read_trace_for
     from cascadia.planner.spec.file import read_spec
+    from cascadia.planner.spec.paths import named_path
     from cascadia_traces.formats.writing import write_trace
 
     spec = read_spec(request.spec)
-    path = request.spec.parent / spec.workload.trace
+    path = named_path(request.spec.parent, spec.workload.trace)
     if path.exists() and any(stage.prefix_cache_hit_rate for stage in spec.stages):
         before, _ = read_trace_for(path, spec.workload.format, None, request.seed)
         today, _ = read_trace_for(request.trace, None, None, request.seed)

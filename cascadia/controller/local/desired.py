@@ -143,7 +143,9 @@ def _check(plan: Plan, local: Local) -> None:
 def _check_names(local: Local, names: Sequence[str]) -> None:
     for name in local.stages:
         if name not in names:
-            raise BadInput(f"stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}")
+            raise BadInput(
+                f"--engines: stages.{name}", "the plan has no such stage", f"it has {', '.join(names)}"
+            )
 
 
 def units(plan: Plan) -> list[tuple[str, Deployed]]:

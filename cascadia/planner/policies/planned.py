@@ -34,6 +34,7 @@ from cascadia.planner.policies.choose import Chosen, choose
 from cascadia.planner.policies.played import run_of
 from cascadia.planner.policies.read import Asked
 from cascadia.planner.policies.residence import Kind
+from cascadia.planner.spec.paths import named_path
 from cascadia.planner.spec.policy import OnePassStage
 from cascadia.policy.problem import ModelProfile
 from cascadia_sim.batch.simulate import BatchRun
@@ -187,7 +188,7 @@ def _stage(
 ) -> StagePlan:
     return StagePlan(
         spec.name,
-        str((folder / (spec.model or "")).resolve()),
+        str(named_path(folder, spec.model or "").resolve()),
         spec.engine,
         quantization=None,
         max_model_len=tokens_max[spec.name],
@@ -238,7 +239,7 @@ def _digest(asked: Asked, folder: Path) -> str:
     digest = hashlib.sha256(asked.spec.model_dump_json().encode())
     for name in (asked.spec.latency, asked.spec.workload.trace):
         if name is not None:
-            digest.update((folder / name).read_bytes())
+            digest.update(named_path(folder, name).read_bytes())
     return digest.hexdigest()
 
 

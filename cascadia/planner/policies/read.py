@@ -16,6 +16,7 @@ from cascadia.planner.policies.wanted import Wanted
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
+from cascadia.planner.spec.paths import named_path
 from cascadia.planner.spec.policy import OnePassStage, PolicySpec
 from cascadia.policy.problem import ModelProfile
 
@@ -47,7 +48,7 @@ class Asked(NamedTuple):
 def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda spec: spec) -> Asked:
     """Raises `BadInput`; paths in the spec are relative to its own folder. `change` puts other values into the spec."""
     spec = change(read_policy_spec(path))
-    table = path.parent / spec.latency
+    table = named_path(path.parent, spec.latency)
     kinds = read_kinds(spec, table)
     arrival_s, unseen_s, notes = _arrivals(spec, path.parent)
     objective = spec.objective
@@ -234,7 +235,7 @@ def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, Floats | None, tu
             )
         )
         return made, judged, ()
-    trace, notes = read_trace_for(folder / asked.trace, asked.format, asked.rate_rps, spec.seed)
+    trace, notes = read_trace_for(named_path(folder, asked.trace), asked.format, asked.rate_rps, spec.seed)
     arrival_s = np.asarray(trace.arrival_s, np.float64)
     if len(arrival_s) < FEWEST or arrival_s[-1] <= arrival_s[0]:
         raise BadInput(

@@ -7,6 +7,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.planner.spec.models import ApiLatency
+from cascadia.planner.spec.paths import named_path
 
 
 class ApiTimes(NamedTuple):
@@ -19,7 +20,7 @@ class ApiTimes(NamedTuple):
 def api_times(spec: ApiLatency, folder: Path, where: str) -> ApiTimes:
     """Medians and 95th percentiles; of a table, those of its columns."""
     if spec.table is not None:
-        return _measured(folder / spec.table, f"{where}.table")
+        return _measured(named_path(folder, spec.table), f"{where}.table")
     ttft_s, tpot_s = spec.ttft_s or 0.0, spec.tpot_s or 0.0
     p95 = spec.ttft_p95_s, spec.tpot_p95_s
     return ApiTimes(

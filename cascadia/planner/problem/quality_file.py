@@ -1,7 +1,7 @@
 """Quality tables on disk: one row per (prompt, stage), as Parquet, CSV or JSON lines (DESIGN section 3)."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -59,10 +59,7 @@ def read_quality(
     rows = np.flatnonzero(stage >= 0)
     for name in stages:
         if name not in position:
-            have = ", ".join(sorted(stage_names)[:8])
-            raise BadInput(
-                str(path), f"no row for stage {name!r}", f"add its answers, or rename one of: {have}"
-            )
+            raise BadInput(str(path), f"no row for stage {name!r}", _instead(stages, stage_names, table))
 
     _left_aside(path, table["prompt_id"], stage_names, stage_of_row, stages, note)
     prompt_names, prompt_of_row = _coded(rows_of(table["prompt_id"], rows))
@@ -134,6 +131,15 @@ def _write(kind: str, columns: dict[str, list[Any]], path: Path, about: dict[byt
         pa.parquet.write_table(table.replace_schema_metadata(about), path)
 
 
+def _instead(stages: Sequence[str], found: Sequence[str], table: dict[str, Any]) -> str:
+    """What to write where a stage has no row; `found` are the values of the column `stage`."""
+    prompts, _ = _coded(table["prompt_id"])
+    if set(stages) <= set(prompts):
+        return "exchange the columns prompt_id and stage"
+    more = ", ..." if len(found) > 8 else ""
+    return f"add its answers, or rename one of: {', '.join(sorted(found)[:8])}{more}"
+
+
 def _columns(path: Path, table: Any) -> dict[str, Any]:
     """The columns by name, each in one piece; identifiers as text, without gaps."""
     import pyarrow as pa
@@ -142,7 +148,8 @@ def _columns(path: Path, table: Any) -> dict[str, Any]:
     missing = [name for name in REQUIRED if name not in names]
     if missing:
         instead = f"write columns {', '.join(REQUIRED)}, or see `cascadia import quality`"
-        raise BadInput(str(path), f"no column {' and none '.join(map(repr, missing))}", instead)
+        absent = " and none ".join(map(repr, missing))
+        raise BadInput(str(path), f"no column {absent}; it has {', '.join(names[:20])}", instead)
     if table.num_rows == 0:
         raise BadInput(str(path), "the table has no rows", "write one row per prompt and stage")
     columns: dict[str, Any] = {}

@@ -5,6 +5,12 @@ from typing import Any
 
 from cascadia.domain.errors import BadInput
 
+_MEND = {
+    "parquet": "write the file anew",
+    "csv": "give each row as many cells as the header has, quoting cells with commas",
+    "jsonl": "write one object a line",
+}
+
 
 def kind_of(path: Path) -> str:
     """`parquet`, `csv` or `jsonl`, by the file's name."""
@@ -22,6 +28,8 @@ def read_arrow(path: Path, columns: tuple[str, ...]) -> Any:
     """The file as an Arrow table; identifiers stay text, so that `007` is not 7."""
     import pyarrow as pa
 
+    if path.is_dir():
+        raise BadInput(str(path), "is a directory", "name a quality table in it")
     kind = kind_of(path)
     if not path.is_file():
         raise BadInput(str(path), "no such file", "name a quality table, e.g. quality.parquet")
@@ -32,9 +40,11 @@ def read_arrow(path: Path, columns: tuple[str, ...]) -> Any:
         # Arrow trusts text that it reads; in a damaged file it may be no text at all, names included.
         table.validate(full=True)
         return table.rename_columns(table.column_names).replace_schema_metadata(table.schema.metadata)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise BadInput(str(path), "is not UTF-8 text", "save it as UTF-8") from None
+    except (pa.ArrowException, OSError) as error:
         said = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
-        raise BadInput(str(path), f"cannot be read as {kind} ({said})", "write the file anew") from error
+        raise BadInput(str(path), f"cannot be read as {kind} ({said})", _MEND[kind]) from error
 
 
 def _read_parquet(path: Path) -> Any:

@@ -22,6 +22,7 @@ from cascadia.planner.problem.trace_file import file_digest
 from cascadia.planner.spec.file import read_spec
 from cascadia.planner.spec.model import PoolSpec, Spec, WorkloadSpec
 from cascadia.planner.spec.objective import ObjectiveSpec
+from cascadia.planner.spec.paths import named_path
 from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.trace import Trace
@@ -49,14 +50,15 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     for index, stage in enumerate(stages):
         check_on_cluster(stage.config, cluster, f"{file}: stages[{index}]")
     check_on_cluster(judge.config, cluster, f"{file}: judge")
-    table_path, trace_path = folder / spec.quality.table, folder / spec.workload.trace
+    table_path = named_path(folder, spec.quality.table)
+    trace_path = named_path(folder, spec.workload.trace)
     asides: list[str] = []
     named_points = [Named(stage.name, stage.exits) for stage in stages]
     table, points = read_points(table_path, named_points, spec.quality.scale, asides.append)
     asides += judge_notes(table, judge, table_path.name)
     unused: tuple[str, ...] = ()
     foresight: Foresight | None = None
-    foreseen_by = [] if spec.quality.foresight is None else [folder / spec.quality.foresight]
+    foreseen_by = [] if spec.quality.foresight is None else [named_path(folder, spec.quality.foresight)]
     for foresight_path in foreseen_by:
         table, foresight = with_foresight(table, foresight_path)
     if foresight is None and table.foreseen is not None and judge.kind != "embedding":

@@ -69,7 +69,7 @@ def test_flags_say_it_all() -> None:
         ),
         (
             ["--gpu", "h100-smx"],
-            "gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or v100 or h200-sxm?",
+            "--gpu: unknown GPU 'h100-smx'; did you mean h100-sxm or v100 or h200-sxm?",
         ),
         (
             ["--quality-min", "0.8"],

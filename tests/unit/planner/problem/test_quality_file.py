@@ -148,9 +148,17 @@ def test_json_identifiers_may_be_numbers(tmp_path: Path) -> None:
             GOOD.replace("large", "big"),
             ": no row for stage 'large'; add its answers, or rename one of: big, small",
         ),
-        (GOOD.replace("score", "points"), ": no column 'score'; write columns prompt_id, stage, score,"),
+        (GOOD.replace("score", "points"), ": no column 'score'; it has prompt_id, stage, points,"),
         (GOOD.replace("output_tokens", "score"), ": no column 'output_tokens'"),
-        (GOOD.replace("_tokens", ""), ": no column 'input_tokens' and none 'output_tokens'; write columns"),
+        (
+            GOOD.replace("_tokens", ""),
+            ": no column 'input_tokens' and none 'output_tokens'; it has prompt_id,",
+        ),
+        (
+            "stage,prompt_id" + GOOD.removeprefix("prompt_id,stage"),
+            ": no row for stage 'small'; exchange the columns prompt_id and stage",
+        ),
+        (GOOD.replace(",", ";"), ": no column 'prompt_id' and none 'stage' and none 'score'"),
         (HEAD, ": the table has no rows; write one row per prompt and stage"),
         ("", ": the file is empty; write columns prompt_id, stage,"),
         (GOOD + "q3,small,1\n", ": cannot be read as csv (CSV parse error"),
@@ -244,7 +252,7 @@ def test_a_row_of_an_unknown_stage_does_not_take_its_prompt_with_it(csv: Path, e
 def test_no_file_a_folder_and_an_unknown_ending_are_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path / "absent.csv").startswith(": no such file")
     (tmp_path / "folder.csv").mkdir()
-    assert refusal(tmp_path / "folder.csv").startswith(": no such file")
+    assert refusal(tmp_path / "folder.csv") == ": is a directory; name a quality table in it"
     (tmp_path / "quality.xlsx").write_text(GOOD)
     assert refusal(tmp_path / "quality.xlsx").startswith(": not a known kind of quality table")
 
