@@ -1,4 +1,4 @@
-"""Traces, quality tables and simulated requests as pandas DataFrames, for notebooks and scripts: `cascadia.read_trace`,
-`cascadia.read_quality`, `cascadia.simulate`. They read and refuse what planning does, in the same words. It may import
-`planner`, `files`, `domain` and the trace package; only who asks for it imports pandas.
+"""The public interface in Python, for notebooks and scripts: `cascadia.plan` and the `Plan` that it gives; traces,
+quality tables and simulated requests as pandas DataFrames. They read and refuse what planning does, in the same words.
+It may import `planner`, `files`, `domain` and the trace package; only who asks for it imports pandas.
 """

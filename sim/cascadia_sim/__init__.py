@@ -1,1 +1,3 @@
-"""A simulator of LLM serving: hardware, architectures, iteration time, replica, fleet, cascade."""
+"""A simulator of LLM serving: hardware, architectures, calibrations and their fit, iteration time, replica, fleet,
+cascade.
+"""

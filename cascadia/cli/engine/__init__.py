@@ -1,1 +1,1 @@
-"""`cascadia engine`: its subcommands."""
+"""`cascadia engine`: models that answer in one pass, made, measured and served."""

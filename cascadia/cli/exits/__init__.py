@@ -1,1 +1,1 @@
-"""`cascadia exits`: its subcommands."""
+"""`cascadia exits`: ramps trained, settings chosen, and what exits are worth."""

@@ -1,4 +1,4 @@
-"""Settings by which a controller watches, plans and moves."""
+"""Settings by which a controller watches, plans and moves; the room `settings` reads them from controller.yaml."""
 
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A family that this package has not met is read by the usual names only where it has no others that could matter."""
+"""Model families not known here: read by the usual keys, refused where config.json has more that may matter."""
 
 import re
 
