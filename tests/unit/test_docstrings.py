@@ -1,8 +1,10 @@
 """Docstrings begin with what the thing is or does, so that a list of first words is a list of things."""
 
 import ast
+import json
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -48,3 +50,34 @@ def test_an_opener_is_noticed(text: str) -> None:
 )
 def test_a_thing_is_no_opener(text: str) -> None:
     assert not OPENER.match(text)
+
+
+DESCRIBES_NOTHING = re.compile(r"(of|by|whose|in|from|for|at|as)\b", re.IGNORECASE)
+
+
+def descriptions() -> Iterator[tuple[str, str]]:
+    """Place and text of what is said of each key that users write: settings, specs, the chart's values."""
+    for top in TOPS:
+        for path in sorted((ROOT / top).rglob("*.py")):
+            for node in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(node, ast.keyword) or node.arg != "description":
+                    continue
+                if isinstance(node.value, ast.Constant):
+                    yield f"{path.relative_to(ROOT)}:{node.value.lineno}", str(node.value.value)
+    schema = json.loads((ROOT / "deploy" / "helm" / "cascadia" / "values.schema.json").read_text())
+    yield from _described(schema["properties"], "values")
+
+
+def _described(value: Any, at: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        if isinstance(value.get("description"), str):
+            yield at, value["description"]
+        for key, member in value.items():
+            yield from _described(member, f"{at}.{key}")
+
+
+def test_what_is_said_of_a_key_stands_alone() -> None:
+    """It is shown without its key too: "is missing; add it: Of the requests" tells nobody what to add."""
+    found = list(descriptions())
+    assert len(found) > 300
+    assert [(place, text) for place, text in found if DESCRIBES_NOTHING.match(text)] == []

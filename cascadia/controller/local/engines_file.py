@@ -26,7 +26,7 @@ class Engine(_Section):
         "filled in.",
     )
     env: dict[str, str] = Field(default_factory=dict)
-    model: str | None = Field(None, description="As the engine calls it; the stage's name where absent.")
+    model: str | None = Field(None, description="Name that the engine calls it by; the stage's where absent.")
     health_path: str = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
     startup_s: float = Field(3600.0, gt=0)
     drain_s: float = Field(120.0, ge=0)
@@ -36,7 +36,9 @@ class Engine(_Section):
 class Local(_Section):
     """`router` is laid over the router.yaml that the plan gives: port, limits, keys, judge, samples, ..."""
 
-    stages: dict[str, Engine] = Field(default_factory=dict, description="By stage; `judge` for the judge.")
+    stages: dict[str, Engine] = Field(
+        default_factory=dict, description="Engines by stage; `judge` for the judge."
+    )
     router: dict[str, Any] = Field(default_factory=dict)
 
 

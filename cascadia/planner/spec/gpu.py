@@ -34,7 +34,7 @@ class GpuSpec(Section):
     inter_node_gb_s: Figure = Field(12.5, description="Between nodes, GB/s a GPU and direction.")
     generation: Text | None = Field(
         None,
-        description="Whose kernels it runs as well as, e.g. `hopper`; that of the catalogue's nearest where absent.",
+        description="Generation whose kernels it runs as well as, e.g. `hopper`; the nearest GPU's where absent.",
     )
     vendor: Literal["nvidia", "amd"] = Field("nvidia", description="Decides images and device variables.")
     product: Text | None = Field(

@@ -179,11 +179,13 @@ class UnderLoadSpec(Section):
 class GearsSpec(Section):
     """Settings for rising load on the same replicas, between which the router goes at once."""
 
-    count: int = Field(GEARS, ge=1, le=64, description="At most so many; 1: one setting serves any load.")
+    count: int = Field(
+        GEARS, ge=1, le=64, description="Largest number of them; 1: one setting serves any load."
+    )
     rule: GearRule = Field(
         "whole-trace",
         description=(
-            "Of which requests enough are to be in time: those of the whole trace (the better quality), or at each of "
+            "Requests of which enough are to be in time: those of the whole trace (the better quality), or at each of "
             "its levels of load those that come then, as CascadeServe has it."
         ),
     )
@@ -216,7 +218,7 @@ class Spec(Section):
             "Promise by which stages' exits are in force; plans hold before they are certified, too. Default: none."
         ),
     )
-    seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of everything drawn at random.")
 
     @model_validator(mode="after")
     def _exits_that_are_promised(self) -> "Spec":

@@ -191,7 +191,7 @@ class SpeculationSpec(Section):
     model: Text | None = Field(
         None,
         description=(
-            "Of `draft_model` the model that drafts, named as a stage's; of `eagle3` the layer that its engine loads."
+            "Model that drafts (`draft_model`), named as a stage's; or the layer that the engine loads (`eagle3`)."
         ),
     )
 
@@ -400,7 +400,8 @@ class JudgeSpec(EngineOptions):
         ),
     )
     placement: Literal["self-hosted", "external"] | None = Field(
-        None, description="Of an llm judge: on GPUs of this cluster (default) or behind someone else's API."
+        None,
+        description="Place of an llm judge: on GPUs of this cluster (default) or behind someone else's API.",
     )
     latency_p50_s: Seconds | None = Field(None, description="Median time of a verdict not self-hosted.")
     latency_p95_s: Seconds | None = Field(None, description="95th percentile of the same.")
@@ -416,7 +417,7 @@ class JudgeSpec(EngineOptions):
     exits: ExitPromiseSpec | None = Field(
         None,
         description=(
-            "Of an `embedding` judge: early verdicts, at the ramp that `cascadia judge train-exits` has put beside its "
+            "Early verdicts of an `embedding` judge, at the ramp that `cascadia judge train-exits` has put beside its "
             "file; plans count whole verdicts. Default: none."
         ),
     )

@@ -61,7 +61,7 @@ class ObjectiveSpec(Section):
         description="What to make large, at the least cost; `rate`: how fast the trace is played at most.",
     )
     quantile: float = Field(
-        0.95, gt=0, lt=1, description="Of the end-to-end latency, for both goal and limit."
+        0.95, gt=0, lt=1, description="Quantile of the end-to-end latency, for both goal and limit."
     )
     quality_min: float | None = Field(
         None, ge=0, le=100, description="Least quality, of 100. Above 0 and up to 1 is refused: a fraction."
@@ -83,8 +83,8 @@ class ObjectiveSpec(Section):
         ge=0,
         le=1,
         description=(
-            "Of `minimize: latency`: take the cheapest plan that is no more than this share slower than the fastest "
-            "found, as a percentage (`3%`) or a number (`0.03`); 0 takes the fastest at any price. Default: 3%."
+            "Share by which a plan may be slower than the fastest found under `minimize: latency`; the cheapest is "
+            "taken; as a percentage (`3%`) or a number (`0.03`); 0 takes the fastest at any price. Default: 3%."
         ),
     )
 

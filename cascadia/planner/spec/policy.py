@@ -141,7 +141,7 @@ class PolicySpec(Section):
         None,
         description="Early exits, which engines are started with; plans count the whole models' times. Default: none.",
     )
-    seed: int = Field(0, ge=0, lt=2**32, description="Of everything drawn at random.")
+    seed: int = Field(0, ge=0, lt=2**32, description="Seed of everything drawn at random.")
 
     @field_validator("stages")
     @classmethod

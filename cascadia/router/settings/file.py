@@ -131,24 +131,26 @@ class _ExitPromise(_Section):
 
 class _Stage(_Section):
     name: Name
-    model: str | None = Field(None, description="As its engines serve it; the stage's name where absent.")
+    model: str | None = Field(
+        None, description="Name that its engines serve it under; the stage's where absent."
+    )
     replicas: list[_Replica] = Field(min_length=1)
     threshold: float = Field(0.0, ge=0, le=1000)
     task: Task = Field("generate", description="What its models do; the same for all stages of a router.")
-    group: Name | None = Field(None, description="Of `groups`: its workers have all the group's models.")
+    group: Name | None = Field(None, description="Group, of `groups`, whose workers have all its models.")
     earlier_weight: float = Field(
         0.0,
         ge=0,
         le=1,
-        description="Of what the stages before a classifier said of the same input; 0: nothing.",
+        description="Weight of what the stages before a classifier said of the same input; 0: none.",
     )
     max_model_len: int | None = Field(None, ge=1)
-    max_tokens: int | None = Field(None, ge=1, description="Of an answer whose request sets no limit.")
+    max_tokens: int | None = Field(None, ge=1, description="Longest answer to a request that sets no limit.")
     balancing: Balancing = "least-outstanding"
     latency_max_s: Positive | None = Field(
         None, description="Within it answers are wanted, where balancing is earliest-finish or matching."
     )
-    cost: float | None = Field(None, gt=0, description="Of a token, on any scale that all stages share.")
+    cost: float | None = Field(None, gt=0, description="Cost of a token, on any scale that all stages share.")
     usd_per_million_input_tokens: float | None = Field(
         None, ge=0, description="Price of what it reads, for keys' budgets."
     )
@@ -162,7 +164,9 @@ class _Stage(_Section):
         "of those listed.",
     )
     exits: list[_Exit] = Field(
-        default_factory=list, max_length=4, description="Where a thinking model may answer early, in order."
+        default_factory=list,
+        max_length=4,
+        description="Points, in order, at which a thinking model may answer early.",
     )
     ends_thinking: str = Field(
         ENDS_THINKING, max_length=1000, description="Text behind its thoughts that makes its model answer."
@@ -179,17 +183,18 @@ class _Stage(_Section):
     verifiers: list[VerifierFields] = Field(default_factory=list, max_length=32)
     verified: Literal["judge", "accept"] = "judge"
     on_overload: Literal["wait", "escalate"] = Field(
-        "wait", description="Where all replicas are busy and a larger stage has room: wait, or go there."
+        "wait", description="Rule where all replicas are busy and a larger stage has room: wait, or go there."
     )
 
 
 class _Mixture(_Section):
-    share: float = Field(gt=0, lt=1, description="Of the requests, in turn.")
+    share: float = Field(gt=0, lt=1, description="Share of the requests, in turn.")
     thresholds: dict[Name, Annotated[float, Field(ge=0, le=1000)]] = Field(
-        description="By stage, in place of its own."
+        description="Thresholds by stage, in place of its own."
     )
     skip_below: dict[Name, Annotated[float, Field(ge=0, le=101)]] = Field(
-        default_factory=dict, description="By stage, in place of its own; 101: it is never asked."
+        default_factory=dict,
+        description="Least qualities foreseen, by stage, in place of its own; 101: it is never asked.",
     )
 
 
@@ -205,7 +210,9 @@ class _Judge(JudgeFields):
 
 
 class _Foresight(_Section):
-    replicas: list[_Replica] = Field(min_length=1, description="Of `cascadia judge serve FORESIGHT`.")
+    replicas: list[_Replica] = Field(
+        min_length=1, description="Addresses of `cascadia judge serve FORESIGHT`."
+    )
     timeout_s: Positive = Field(2.0, description="Who is not told within it skips nothing.")
 
 
@@ -225,19 +232,20 @@ class _Keys(_Section):
 
 
 class _Admin(_Section):
-    port: int | None = Field(None, ge=0, le=65535, description="Of its own; the router's where absent.")
+    port: int | None = Field(None, ge=0, le=65535, description="Port of its own; the router's where absent.")
     host: str = "127.0.0.1"
 
 
 class _Cors(_Section):
     allow_origins: list[Annotated[str, Field(pattern=_ORIGIN, max_length=300)]] = Field(
-        min_length=1, description='As browsers write them, e.g. https://chat.example.com; ["*"] for any.'
+        min_length=1,
+        description='Origins as browsers write them, e.g. https://chat.example.com; ["*"] for any.',
     )
     allow_methods: list[Literal["GET", "POST"]] = Field(["GET", "POST"], min_length=1)
     allow_headers: list[Annotated[str, Field(pattern=r"^[a-z0-9-]*\*?$", min_length=1, max_length=100)]] = (
         Field(
             default_factory=lambda: list(_CORS.allow_headers),
-            description="In lower case; a name that ends in * stands for all that begin so.",
+            description="Names in lower case; one that ends in * stands for all that begin so.",
         )
     )
     allow_credentials: bool = Field(False, description="Not with any origin.")
@@ -254,7 +262,7 @@ def _numbers(name: str, values: type[Limits] | type[Health]) -> type[_Section]:
 
 
 class _File(_Section):
-    stages: list[_Stage] = Field(min_length=1, description="From small to large.")
+    stages: list[_Stage] = Field(min_length=1, description="Stages, from small to large.")
     judge: _Judge | None = None
     foresight: _Foresight | None = Field(None, description="Asked for `skip_below` in the judge's stead.")
     names: list[Name] = Field(
@@ -276,7 +284,7 @@ class _File(_Section):
         None, description="Promise by which stages' exits are certified; none where absent: all are in force."
     )
     under_load: _UnderLoad = _UnderLoad()
-    cost_unit: CostUnit | None = Field(None, description="Of the stages' cost; any where absent.")
+    cost_unit: CostUnit | None = Field(None, description="Unit of the stages' cost; any where absent.")
     planned: PlannedSection | None = Field(
         None, description="What the plan predicts; the page sets it beside what is measured."
     )
@@ -297,7 +305,9 @@ class _File(_Section):
     admin: _Admin | None = None
     cors: _Cors | None = Field(None, description="Pages of other origins that may ask from a browser.")
     watch_s: float = Field(1.0, ge=0, le=3600)
-    revision: str = Field("", max_length=100, description="Of this file: /ready says which is in force.")
+    revision: str = Field(
+        "", max_length=100, description="Name of this version of the file: /ready says which is in force."
+    )
     limits: _numbers("limits", Limits) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
     health: _numbers("health", Health) = Field(default_factory=dict, validate_default=True)  # type: ignore[valid-type]
 

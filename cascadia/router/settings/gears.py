@@ -18,10 +18,11 @@ class GearSection(BaseModel):
     )
     stages: list[str] = Field(min_length=1, description="Stages that are asked, in order; no other is.")
     thresholds: dict[str, Annotated[float, Field(ge=0, le=1000)]] = Field(
-        default_factory=dict, description="By stage, in place of its own."
+        default_factory=dict, description="Thresholds by stage, in place of its own."
     )
     skip_below: dict[str, Annotated[float, Field(ge=0, le=101)]] = Field(
-        default_factory=dict, description="By stage, in place of its own; 101: it is never asked."
+        default_factory=dict,
+        description="Least qualities foreseen, by stage, in place of its own; 101: it is never asked.",
     )
 
 

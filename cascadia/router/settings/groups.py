@@ -20,7 +20,7 @@ class MinQueueSection(BaseModel):
 
     up_to_rps: float = Field(gt=0, description="Arrivals a second, up to which these lengths hold.")
     lengths: dict[str, Length] = Field(
-        description="By stage: least number that waits before a batch goes; else 1."
+        description="Least number that waits before a batch goes, by stage; else 1."
     )
 
 
@@ -38,7 +38,7 @@ class GroupSection(BaseModel):
     min_queue: list[MinQueueSection] = Field(
         default_factory=list,
         max_length=64,
-        description="By rising load, how many must wait for a stage before a batch goes to it.",
+        description="Numbers that must wait for a stage before a batch goes to it, by rising load.",
     )
     max_wait_ms: float = Field(
         20.0, ge=0, description="Milliseconds after which a batch goes, however short."

@@ -50,11 +50,11 @@ class JudgeFields(_Fields):
     extract: str | None = Field(None, description="Regular expression: what of an answer is compared.")
     scale: Positive | None = Field(
         None,
-        description="Of the scores that thresholds were chosen on; a plan whose table had another is refused.",
+        description="Scale of the scores that thresholds were chosen on; a plan whose table had another is refused.",
     )
     prompt_version: str | None = Field(
         None,
-        description="Of the prompt that thresholds were chosen with; a router that asks with another refuses it.",
+        description="Version of the prompt that thresholds were chosen with; a router that asks with another refuses.",
     )
     weight: Positive = 1.0
     combine: Combine = "mean"
@@ -107,7 +107,7 @@ def check_prompt(version: str | None, where: str) -> None:
 class VerifierFields(_Fields):
     kind: Literal["regex", "json-schema", "python-syntax"]
     pattern: str | None = None
-    absent: bool = Field(False, description="Of regex: the pattern must not be found.")
+    absent: bool = Field(False, description="Turns regex round: the pattern must not be found.")
     json_schema: dict[str, Any] | None = Field(None, alias="schema")
 
     def verifier(self, where: str) -> Verifier:

@@ -17,20 +17,20 @@ class _Section(BaseModel):
 class PlannedStageSection(_Section):
     reached: NotNegative = Field(description="Part of the requests that reach the stage.")
     answered: Share = Field(description="Part of the requests that it answers.")
-    p95_s: NotNegative = Field(description="Of its own answers, queue included.")
-    usd_per_hour: NotNegative = Field(0.0, description="Of its GPUs.")
-    replicas: int = Field(0, ge=0, description="As planned; 0 of somebody else's API.")
+    p95_s: NotNegative = Field(description="95th percentile of its own answers, queue included.")
+    usd_per_hour: NotNegative = Field(0.0, description="Price of its GPUs.")
+    replicas: int = Field(0, ge=0, description="Number as planned; 0 of somebody else's API.")
 
 
 class PlannedSection(_Section):
     rate_rps: NotNegative = Field(description="Requests a second.")
-    p50_s: NotNegative = Field(description="Of a whole request.")
-    p95_s: NotNegative = Field(description="Of a whole request.")
+    p50_s: NotNegative = Field(description="Median time of a whole request.")
+    p95_s: NotNegative = Field(description="95th percentile of the same.")
     ttft_p95_s: NotNegative = Field(description="To the first byte.")
     quality: NotNegative = Field(description="Mean, as the plan's quality table measures it.")
     quality_lower: NotNegative = Field(description="Mean that holds with the plan's confidence.")
     score: NotNegative | None = Field(None, description="The judge's mean score of the answers given.")
-    usd_per_hour: NotNegative = Field(description="Of all GPUs, and of APIs elsewhere.")
+    usd_per_hour: NotNegative = Field(description="Price of all GPUs, and of APIs elsewhere.")
     stages: dict[str, PlannedStageSection] = Field(default_factory=dict)
     judge: PlannedStageSection | None = None
 

@@ -19,9 +19,10 @@ class _Section(BaseModel):
 
 class TracingSection(_Section):
     endpoint: str = Field(
-        pattern=r"^https?://[\x21-\x7e]+$", description="Of OTLP over HTTP, with its path: .../v1/traces."
+        pattern=r"^https?://[\x21-\x7e]+$",
+        description="Address of OTLP over HTTP, with its path: .../v1/traces.",
     )
-    ratio: Ratio = Field(1.0, description="Of the traces that begin here.")
+    ratio: Ratio = Field(1.0, description="Share of the traces that begin here.")
     follow: bool = Field(True, description="Whether a caller's trace decides for what belongs to it.")
     service: str | None = Field(None, min_length=1, max_length=100)
 
@@ -30,8 +31,8 @@ class TracingSection(_Section):
 
 
 class SamplesSection(_Section):
-    folder: str = Field(min_length=1, description="Of the Parquet files; relative to this file.")
-    ratio: Ratio = Field(1.0, description="Of the requests.")
+    folder: str = Field(min_length=1, description="Folder of the Parquet files, relative to this file.")
+    ratio: Ratio = Field(1.0, description="Share of the requests.")
     rows: int = Field(10_000, ge=1, le=1_000_000, description="After so many a file is ended.")
     seconds: float = Field(300.0, ge=1, le=86_400, description="Or after so long.")
     max_bytes: int = Field(2**30, ge=2**20, description="The oldest files go when all are larger.")
@@ -58,15 +59,15 @@ class SamplesSection(_Section):
 
 
 class ShadowSection(_Section):
-    ratio: Ratio = Field(0.0, description="Of the cascade's requests.")
+    ratio: Ratio = Field(0.0, description="Share of the cascade's requests.")
     busy: Ratio = Field(0.5, description="A stage with this share of its room taken is left alone.")
     tokens_per_hour: int = Field(100_000, ge=0)
-    max_tokens: int = Field(1024, ge=1, description="Of an answer whose request sets no limit.")
+    max_tokens: int = Field(1024, ge=1, description="Longest answer to a request that sets no limit.")
 
     burst_ratio: Ratio = Field(0.5, description="The same for ten minutes after a controller asked for more.")
     burst_at_once: int = Field(4, ge=1, le=64, description="Looks at a time meanwhile.")
     burst_hours: float = Field(
-        6.0, ge=0, le=168, description="Whose tokens may be spent ahead; 0: no bursts."
+        6.0, ge=0, le=168, description="Hours whose tokens may be spent ahead; 0: no bursts."
     )
 
     def settings(self) -> ShadowSettings:
