@@ -202,8 +202,9 @@ def hardest_bars(cascade: Cascade) -> tuple[float, ...]:
 
 
 HEAD = (
-    "| cascade | questions | bar | missed by mean | by bound | by fixed | of plans made | no plan by mean | by bound "
-    "| by fixed | last stage: needed | by mean | by bound | price of bound | of fixed "
+    "| cascade | questions | bar | missed by mean | missed by bound | missed by fixed | of plans made by bound "
+    "| no plan by mean | no plan by bound | no plan by fixed | last stage needed | last stage by mean "
+    "| last stage by bound | price of bound | price of fixed "
     "|\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 )
 

@@ -94,8 +94,8 @@ def _alone(cascade: Cascade, routings: Routings, k: int) -> Chosen:
 
 
 HEAD = (
-    "| cascade | levels | questions | bar | missed without mixtures | with | no plan without | with | mixture chosen "
-    "| cost with / without |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
+    "| cascade | levels | questions | bar | missed without mixtures | missed with | no plan without | no plan with "
+    "| mixture chosen | cost with / without |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|"
 )
 
 

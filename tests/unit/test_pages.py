@@ -1,5 +1,6 @@
 """What holds for all pages: they are short, lead somewhere, and build into a site that asks nothing of the network."""
 
+import csv
 import os
 import re
 import subprocess
@@ -21,6 +22,8 @@ CAPABILITIES = (
 """What came after the limit on words was set."""
 MOST_WORDS, README_WORDS = 55_000 + 3_900 * len(CAPABILITIES), 1_000
 """Of all pages together, and of the first: beyond these shares a page that is added takes its words from others."""
+
+DATA = sorted((ROOT / "docs").rglob("data/*.csv"))
 
 FETCHED = re.compile(r"""<(?:script|link|img|iframe)[^>]*?(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 LIST_WITHOUT_A_GAP = re.compile(r"^(?!\s*(?:[-*|#>]|\d+\.|$))(?! {2})[^\n]*\n(?:[-*]|\d+\.) ", re.MULTILINE)
@@ -59,3 +62,12 @@ def test_a_page_begins_with_its_title_and_what_it_answers(page: Path) -> None:
 def test_lists_stand_apart(page: Path) -> None:
     """The site's Markdown, other than a repository's, takes a list for one only below an empty line."""
     assert LIST_WITHOUT_A_GAP.findall(prose(page)) == []
+
+
+@pytest.mark.parametrize("file", DATA, ids=[file.name for file in DATA])
+def test_a_table_of_data_names_each_column_once_and_fills_each_row(file: Path) -> None:
+    with file.open(encoding="utf-8", newline="") as text:
+        names, *rows = csv.reader(text)
+    assert len(set(names)) == len(names) == len([name for name in names if name])
+    assert rows
+    assert {len(row) for row in rows} == {len(names)}

@@ -1,6 +1,6 @@
 """Charts as inline SVG, styled by `CHART_CSS`, so that they follow light and dark pages and print.
 
-Our own few hundred lines, since `cascadia plan` has three seconds in all and importing matplotlib takes one.
+Our own few hundred lines, since `cascadia plan` is to take three seconds in all and importing matplotlib takes one.
 """
 
 from cascadia.report.charts.bars import Bars, bar_chart
