@@ -1,5 +1,7 @@
 """Engines and container programs on the path, and their versions beside those that plans are written for."""
 
+import os
+import re
 from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
@@ -11,6 +13,9 @@ from cascadia.files.extras import DISTRIBUTION, install
 
 PACKAGES = {"vllm": "vllm", "sglang": "sglang", "llama.cpp": "xllamacpp", "trtllm": "tensorrt-llm"}
 """Python package of each engine."""
+_OURS = ("${CASCADIA_ROUTER_IMAGE", "${CASCADIA_JUDGE_IMAGE")
+_VARIABLE = re.compile(r"\$\{(\w+):([-?])(.*)\}").fullmatch
+"""A variable in compose's words, with its default (`-`) or what to do without it (`?`)."""
 PROGRAMS = {"vllm": "vllm", "sglang": "python3", "llama.cpp": "llama-server", "trtllm": "trtllm-serve"}
 
 
@@ -64,9 +69,17 @@ def images(plan: Plan, folder: Path, run: Ask = ask) -> Iterator[Finding]:
     if not plan.stages or not file.is_file():
         return
     services = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("services") or {}
-    for image in sorted({service["image"] for service in services.values() if "image" in service}):
+    for told in sorted({service["image"] for service in services.values() if "image" in service}):
+        variable = _VARIABLE(told)
+        image = told
+        if variable is not None:
+            image = os.environ.get(variable[1]) or (variable[3] if variable[2] == "-" else "")
+        if variable is not None and not image:
+            yield Finding("image", "note", f"{variable[1]} is not set", variable[3])
+            continue
         there = run(["docker", "image", "inspect", image]) is not None
-        do = "" if there else f"`docker pull {image}`, or build it (docker/Dockerfile)"
+        ours = told.startswith(_OURS)
+        do = "" if there else "`docker/build.sh` builds it, in a clone" if ours else f"`docker pull {image}`"
         yield Finding("image", "good" if there else "note", f"{image} is {'' if there else 'not '}here", do)
 
 

@@ -114,9 +114,17 @@ def test_two_fleets_in_one_folder_are_one_too_many(place: Place) -> None:
 
 
 def test_a_plan_that_does_not_come_up_says_why_and_leaves_nothing(place: Place) -> None:
-    (place.folder / "local.yaml").write_text(
-        json.dumps({"stages": {name: {"command": ["no-such-engine"]} for name in ("small", "large")}})
+    def up_with(program: str, code: int) -> str:
+        stages = {name: {"command": [program]} for name in ("small", "large")}
+        (place.folder / "local.yaml").write_text(json.dumps({"stages": stages}))
+        return place.run("up", "plan.json", "--engines", "local.yaml", "--port", str(place.port), code=code)
+
+    said = up_with("no-such-engine", code=2)
+    assert (
+        "there is no program no-such-engine on the path; install it, or say in local.yaml (--engines)" in said
     )
-    said = place.run("up", "plan.json", "--engines", "local.yaml", "--port", str(place.port), code=1)
-    assert "did not start: cannot start no-such-engine" in said
-    assert "cannot start no-such-engine" in place.run("logs", "small-0")
+    broken = place.folder / "broken-engine"
+    broken.write_text("#!/no/such/interpreter\n")
+    broken.chmod(0o755)
+    assert f"did not start: cannot start {broken}" in up_with(str(broken), code=1)
+    assert f"cannot start {broken}" in place.run("logs", "small-0")

@@ -107,6 +107,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
     """
     from cascadia.clients.processes.ports import is_free
     from cascadia.controller.local.apis import check_apis
+    from cascadia.controller.local.launch import check_programs
     from cascadia.controller.local.router_file import with_replicas
     from cascadia.controller.local.supervisor import LOCK, only_one
     from cascadia.files.text import write_whole
@@ -119,6 +120,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
         path = folder / "router.yaml"
         write_whole(path, json.dumps(document))
         read_settings(path)
+        check_programs(found.launches.values(), os.environ)
         check_apis(found.router, os.environ)
 
 

@@ -2,13 +2,15 @@
 
 import json
 import re
+import shutil
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from typing import Any
 
 from cascadia.controller.move.state import Kind
+from cascadia.domain.errors import BadInput
 
 # With -P a folder called cascadia where the command is given hides no package.
 COMMAND = (sys.executable, "-P", "-c", "from cascadia.cli.main import main; main()")
@@ -62,6 +64,18 @@ class Launch:
     @property
     def document(self) -> dict[str, Any]:
         return asdict(self)
+
+
+def check_programs(launches: Iterable[Launch], environment: Mapping[str, str]) -> None:
+    """Raises `BadInput` where the program of a launch is not on this machine."""
+    for launch in launches:
+        program, path = launch.argv[0], launch.env.get("PATH", environment.get("PATH"))
+        if "{" not in program and shutil.which(program, path=path) is None:
+            raise BadInput(
+                launch.kind.stage,
+                f"there is no program {program} on the path",
+                "install it, or say in local.yaml (--engines) what starts the stage",
+            )
 
 
 def launch_of(document: Mapping[str, Any]) -> Launch:

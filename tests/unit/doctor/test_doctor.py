@@ -6,12 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from cascadia import __version__
 from cascadia.clients.processes.ports import listen
 from cascadia.doctor import machine as machine_room
 from cascadia.doctor.fit import fit
 from cascadia.doctor.judge import judge
 from cascadia.doctor.machine import machine
 from cascadia.doctor.programs import images, programs
+from cascadia.render.compose.engines import LLAMA_CPP_IMAGE
+from cascadia.render.compose.file import JUDGE_IMAGE, ROUTER_IMAGE
 from cascadia.testing.plans import three_stages
 from tests.data import ROOT
 from tests.unit.cli.commands import run
@@ -63,6 +66,21 @@ def test_a_plan_needs_its_engines_and_its_gpus(tmp_path: Path) -> None:
     there = prints({"docker image inspect cascadia/router": "[]"})
     states = {finding.said: finding.state for finding in images(plan, tmp_path, there)}
     assert states == {"cascadia/router is here": "good", "vllm/vllm-openai is not here": "note"}
+
+
+def test_images_are_those_that_compose_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    router, judge, engine = ROUTER_IMAGE, JUDGE_IMAGE, LLAMA_CPP_IMAGE
+    services = {"router": {"image": router}, "judge": {"image": judge}, "small": {"image": engine}}
+    (tmp_path / "compose.yaml").write_text(json.dumps({"services": services}))
+    monkeypatch.setenv("CASCADIA_JUDGE_IMAGE", "mine/judge:1")
+    monkeypatch.delenv("CASCADIA_ROUTER_IMAGE", raising=False)
+    monkeypatch.delenv("CASCADIA_LLAMA_CPP_IMAGE", raising=False)
+    found = {finding.said: finding.do for finding in images(three_stages(), tmp_path, prints({}))}
+    assert found == {
+        "CASCADIA_LLAMA_CPP_IMAGE is not set": "set it to an image of llama.cpp's server for your hardware",
+        f"cascadia/router:{__version__} is not here": "`docker/build.sh` builds it, in a clone",
+        "mine/judge:1 is not here": "`docker/build.sh` builds it, in a clone",
+    }
 
 
 def test_another_version_of_an_engine_is_told() -> None:

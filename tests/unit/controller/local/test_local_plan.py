@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.controller.local.desired import local_plan
-from cascadia.controller.local.launch import launch_of
+from cascadia.controller.local.launch import check_programs, launch_of
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
 from cascadia.domain.plan import LatencyLine, Plan
@@ -111,3 +111,20 @@ def test_engines_of_the_gated_stage_are_started_behind_the_plans_probe(tmp_path:
     last = [{k.stage: la for k, la in each.launches.items()}["large"] for each in (bare, found)]
     assert last[0] == last[1]
     assert probed.kind != small.kind
+
+
+def test_a_program_that_is_not_there_is_told_before_any_replica_starts(tmp_path: Path) -> None:
+    launches = local_plan(two_stages(1, 1), local(tmp_path)).launches.values()
+    check_programs(launches, {"PATH": "/nowhere"})
+    lost = [replace(launch, argv=("no-such-engine", *launch.argv[1:])) for launch in launches]
+    with pytest.raises(BadInput) as refused:
+        check_programs(lost, {"PATH": "/usr/bin"})
+    said = (refused.value.where, refused.value.what)
+    assert said == ("small", "there is no program no-such-engine on the path")
+    (tmp_path / "no-such-engine").touch(0o755)
+    check_programs([replace(launch, env={"PATH": str(tmp_path)}) for launch in lost], {})
+
+
+def test_a_program_that_is_filled_in_is_not_looked_for(tmp_path: Path) -> None:
+    launches = local_plan(two_stages(1, 1), local(tmp_path)).launches.values()
+    check_programs([replace(launch, argv=("{name}",)) for launch in launches], {})
