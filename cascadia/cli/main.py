@@ -68,7 +68,7 @@ COMMANDS = {
     ),
     "ledger": Entry("cascadia.cli.spend.ledger:ledger", "Share the GPUs' bill out by key and stage."),
     "keys": Entry("cascadia.cli.spend.keys:keys", "Make, list and revoke a router's API keys."),
-    "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec or a plan."),
+    "schema": Entry("cascadia.cli.schema:schema", "Print the JSON schema of a spec, a plan or settings."),
 }
 
 

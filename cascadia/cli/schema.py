@@ -9,11 +9,13 @@ from cascadia.cli.shared.output import Output, write
 
 
 @click.command()
-@click.argument("what", type=click.Choice(["spec", "plan", "controller", "policy"]), default="spec")
+@click.argument(
+    "what", type=click.Choice(["spec", "plan", "router", "local", "controller", "policy"]), default="spec"
+)
 @with_output
 def schema(what: str, output: Output) -> None:
-    """Print the JSON schema of a spec (`cascade.yaml`, the default), a plan (`plan.json`), a `controller.yaml`, or a
-    spec of one-pass models (what `cascadia policy` reads).
+    """Print the JSON schema of a spec (`cascade.yaml`, the default), a plan (`plan.json`), a `router.yaml`,
+    `local.yaml` or `controller.yaml`, or a spec of one-pass models (policy).
 
     An editor that is given the schema completes keys and marks mistakes.
     """
@@ -26,6 +28,14 @@ def schema(what: str, output: Output) -> None:
         from cascadia.planner.spec.policy import PolicySpec
 
         document = PolicySpec.model_json_schema()
+    elif what == "router":
+        from cascadia.router.settings.file import settings_schema
+
+        document = settings_schema()
+    elif what == "local":
+        from cascadia.controller.local.engines_file import Local
+
+        document = Local.model_json_schema()
     elif what == "controller":
         from cascadia.controller.settings.file import controller_schema
 

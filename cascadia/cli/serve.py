@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "endpoints",
     multiple=True,
     metavar="STAGE=URL",
-    help="Address of a replica of STAGE, or of `judge`; repeat it for more. For a plan only. "
+    help="Address of a replica of STAGE, of `judge` or `foresight`; repeat it for more. For a plan only. "
     "Default: the addresses that `cascadia render --target local` gives.",
 )
 @click.option("--host", help="Address to listen on. Default: that of router.yaml, else 127.0.0.1.")

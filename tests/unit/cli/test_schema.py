@@ -39,3 +39,20 @@ def test_every_key_of_a_spec_is_described() -> None:
 
 def test_a_plan_fits_its_schema() -> None:
     jsonschema.validate(json.loads(plan_json(a_plan())), schema("plan", "--json"))
+
+
+@pytest.mark.parametrize(
+    ("what", "document"),
+    [
+        (
+            "router",
+            {"stages": [{"name": "small", "replicas": [{"url": "http://127.0.0.1:8100"}]}], "port": 9000},
+        ),
+        ("local", {"stages": {"small": {"command": ["vllm", "serve"]}}}),
+        ("controller", {"moves": {"at_once": 4}}),
+    ],
+)
+def test_settings_fit_their_schema_and_mistyped_ones_do_not(what: str, document: dict[str, object]) -> None:
+    jsonschema.validate(document, schema(what))
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document | {"stagez": []}, schema(what))
