@@ -40,6 +40,8 @@ def read_arrow(path: Path, columns: tuple[str, ...]) -> Any:
         # Arrow trusts text that it reads; in a damaged file it may be no text at all, names included.
         table.validate(full=True)
         return table.rename_columns(table.column_names).replace_schema_metadata(table.schema.metadata)
+    except PermissionError:
+        raise BadInput(str(path), "cannot be read (permission denied)", "check its permissions") from None
     except UnicodeDecodeError:
         raise BadInput(str(path), "is not UTF-8 text", "save it as UTF-8") from None
     except (pa.ArrowException, OSError) as error:
