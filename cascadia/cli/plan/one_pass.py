@@ -64,7 +64,11 @@ def longest_inputs(asked: "Asked", spec: Path) -> dict[str, int]:
         model = read_model(named_path(spec.parent, stage.model))
         where = f"{spec.name}: stages[{at}]"
         if model.task != stage.task:
-            raise BadInput(f"{where}.task", f"is {stage.task}, and {stage.model} can {model.task}")
+            raise BadInput(
+                f"{where}.task",
+                f"is {stage.task}, and {stage.model} can {model.task}",
+                f"write {model.task}, or name a model that can {stage.task}",
+            )
         labels.setdefault(model.labels, stage.name)
         if len(labels) > 1:
             first = next(iter(labels.values()))
