@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import Group, with_output
 from cascadia.cli.shared.output import Output
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def with_folder(command: Callable[..., None]) -> Callable[..., None]:
     return out(quick(with_output(ends_at_once(command))))
 
 
-@click.group()
+@click.group(cls=Group)
 def reproduce() -> None:
     """Make the paper's tables and figures again, side by side, and the project's own measurements.
 

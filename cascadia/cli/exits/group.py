@@ -6,9 +6,10 @@ from cascadia.cli.exits.simulate import simulate
 from cascadia.cli.exits.train import train
 from cascadia.cli.exits.tune import tune
 from cascadia.cli.exits.worth import worth
+from cascadia.cli.shared.options import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def exits() -> None:
     """Train exits of a model, choose their settings, and say what they are worth."""
 

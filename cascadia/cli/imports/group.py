@@ -7,7 +7,7 @@ import click
 
 from cascadia.cli.imports.options import with_lengths, with_source
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import positive, with_output
+from cascadia.cli.shared.options import Group, positive, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.output_dir import keep_sources
 from cascadia.domain.errors import BadInput
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cascadia.imports.records import Records
 
 
-@click.group("import")
+@click.group("import", cls=Group)
 def import_() -> None:
     """Make a trace, prompts or a quality table of what other programs wrote.
 

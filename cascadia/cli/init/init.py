@@ -54,7 +54,7 @@ GOALS = ("latency", "cost", "quality")
 @click.option(
     "--preset",
     type=click.Choice([*PRESETS, NO_LEVELS]),
-    help="Service levels by kind of use. Default: asked for; with --yes none, for the goal quality chat.",
+    help="Service levels by kind of use. Default: asked for; with --yes none, or chat for the goal quality.",
 )
 @click.option("--gpu", help="Name of the GPU in the catalogue, e.g. h100-sxm. Default: asked for.")
 @click.option(
@@ -73,7 +73,7 @@ GOALS = ("latency", "cost", "quality")
     "--quality-table", help="Path of the quality table, from here or from the spec. Default: asked for."
 )
 @click.option(
-    "--quality-min", type=number, help="Least mean quality of the answers, 0-100. Default: the spec's."
+    "--quality-min", type=number, help="Least mean quality of the answers, 0-100. Default: asked for."
 )
 @click.option(
     "--rate",

@@ -6,9 +6,10 @@ from cascadia.cli.judge.eval import evaluate
 from cascadia.cli.judge.serve import serve
 from cascadia.cli.judge.train import train
 from cascadia.cli.judge.train_exits import train_exits
+from cascadia.cli.shared.options import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def judge() -> None:
     """Train, examine and serve a judge that reads answers with a small sentence encoder."""
 

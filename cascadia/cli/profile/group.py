@@ -4,9 +4,10 @@ import click
 
 from cascadia.cli.profile.latency import latency
 from cascadia.cli.profile.quality import quality
+from cascadia.cli.shared.options import Group
 
 
-@click.group()
+@click.group(cls=Group)
 def profile() -> None:
     """Measure your own engines and models, for plans that rest on them."""
 

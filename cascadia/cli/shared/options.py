@@ -1,6 +1,7 @@
 """Options that several commands have, and types of options."""
 
 import re
+import sys
 from collections.abc import Callable
 from functools import wraps
 from math import isfinite, nan
@@ -10,6 +11,16 @@ import click
 
 from cascadia.cli.shared.output import Output
 from cascadia.domain.objective import Level, Metric
+
+
+class Group(click.Group):
+    """Lists its commands with their first sentences, which click's own cuts after some words."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        found = ((name, self.get_command(ctx, name)) for name in self.list_commands(ctx))
+        listed = [(name, command.get_short_help_str(sys.maxsize)) for name, command in found if command]
+        with formatter.section("Commands"):
+            formatter.write_dl(listed)
 
 
 def with_output(command: Callable[..., None]) -> Callable[..., None]:

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     "rate_rps",
     type=positive,
     metavar="RPS",
-    help="Mean rate that arrivals are rescaled to, in requests/s. Default: of the trace planned for the plan's, else "
-    "the trace's own.",
+    help="Mean rate that arrivals are rescaled to, in requests/s. Default: the plan's, for the trace that was "
+    "planned for, else the trace's own.",
 )
 @click.option(
     "--quality-table",

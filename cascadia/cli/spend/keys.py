@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from cascadia.cli.shared.options import positive, with_output
+from cascadia.cli.shared.options import Group, positive, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -14,7 +14,7 @@ _SCOPES = ("inference", "metrics", "admin")
 _FILE = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.group()
+@click.group(cls=Group)
 def keys() -> None:
     """Make, list and revoke the API keys that a router asks for.
 

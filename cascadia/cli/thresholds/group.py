@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import number, positive, with_output
+from cascadia.cli.shared.options import Group, number, positive, with_output
 from cascadia.cli.shared.output import Output, plain
 from cascadia.domain.errors import BadInput
 
@@ -20,7 +20,7 @@ _ROUTER = click.argument("router", type=click.Path(path_type=Path, dir_okay=Fals
 _BY = click.option("--by", help="Name of who does it, for the audit file. Default: this user's.")
 
 
-@click.group()
+@click.group(cls=Group)
 def thresholds() -> None:
     """Change a router's thresholds as a reviewed change: ROUTER is its router.yaml.
 

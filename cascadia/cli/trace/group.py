@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import Group, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.output_dir import keep_sources
 from cascadia.cli.trace.generate import generate
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 FORMATS = ("azure", "mooncake", "burstgpt", "openai", "csv", "jsonl", "parquet")
 
 
-@click.group()
+@click.group(cls=Group)
 def trace() -> None:
     """Look at workload traces, convert them, make them up, change their rate."""
 

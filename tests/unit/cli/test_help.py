@@ -6,6 +6,7 @@ import click
 import pytest
 
 from cascadia.cli.main import COMMANDS, main
+from tests.unit.cli.commands import run
 from tests.unit.test_docstrings import OPENER
 
 FEWEST_WORDS = 4
@@ -55,3 +56,13 @@ def test_help_tells_one_default(option: click.Option) -> None:
 
 def test_all_commands_were_seen() -> None:
     assert len(OPTIONS) > 200
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in COMMANDS if isinstance(main.get_command(click.Context(main), name), click.Group)],
+)
+def test_a_group_lists_its_commands_with_whole_sentences(name: str) -> None:
+    listed = run(name, "--help").stdout.partition("Commands:\n")[2]
+    assert listed
+    assert "..." not in listed
