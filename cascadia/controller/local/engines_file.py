@@ -1,5 +1,6 @@
 """`local.yaml`: how this machine starts what a plan names, where that is not vLLM or SGLang with the planned flags."""
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -68,5 +69,5 @@ def _filled(engine: Engine, values: dict[str, str]) -> Engine:
             text = text.replace(mark, value)
         return text
 
-    command = [fill(text) for text in engine.command]
+    command = [os.path.expanduser(fill(text)) for text in engine.command]
     return engine.model_copy(update={"command": command, "env": {k: fill(v) for k, v in engine.env.items()}})

@@ -57,7 +57,11 @@ def groups_of(
         if section.policies is not None:
             told = section.policies
             at_key = f"{place}.policies"
-            policies = policies_of(told, at_key) if isinstance(told, dict) else read_policies(folder / told)
+            policies = (
+                policies_of(told, at_key)
+                if isinstance(told, dict)
+                else read_policies(folder / Path(told).expanduser())
+            )
             _check_models(policies, members, at_key)
             _check_batches(policies, members, at_key)
         workers = len(members[0].replicas) if members else 0

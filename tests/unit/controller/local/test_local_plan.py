@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.controller.local.desired import local_plan
+from cascadia.controller.local.engines_file import read_local
 from cascadia.controller.local.launch import check_programs, launch_of
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
@@ -128,3 +129,15 @@ def test_a_program_that_is_not_there_is_told_before_any_replica_starts(tmp_path:
 def test_a_program_that_is_filled_in_is_not_looked_for(tmp_path: Path) -> None:
     launches = local_plan(two_stages(1, 1), local(tmp_path)).launches.values()
     check_programs([replace(launch, argv=("{name}",)) for launch in launches], {})
+
+
+def test_a_command_may_begin_at_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/ann")
+    file = tmp_path / "local.yaml"
+    file.write_text("stages: {small: {command: [~/bin/vllm, serve, ~/models/small, a~b]}}\n")
+    assert read_local(file).stages["small"].command == [
+        "/home/ann/bin/vllm",
+        "serve",
+        "/home/ann/models/small",
+        "a~b",
+    ]

@@ -445,3 +445,19 @@ def test_a_prompt_version_is_heard_by_refusing_another(tmp_path: Path) -> None:
     read(whole(judge=judge | {"prompt_version": PROMPT_VERSION}), tmp_path)
     with pytest.raises(BadInput, match=r"judge\.prompt_version"):
         read(whole(judge=judge | {"prompt_version": "another"}), tmp_path)
+
+
+def test_paths_may_begin_at_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    write_policies(POLICIES, home / "policies.json")
+    plain = grouped({"name": "g", "policies": "~/policies.json"})
+    (tmp_path / "router.yaml").write_text(
+        json.dumps(plain | {"keys": {"file": "~/keys.json"}, "samples": {"folder": "~/samples"}})
+    )
+    settings = read_settings(tmp_path / "router.yaml", {})
+    assert settings.groups[0].policies == POLICIES
+    assert settings.keys is not None
+    assert settings.samples is not None
+    assert (settings.keys.file, settings.samples.folder) == (home / "keys.json", home / "samples")
