@@ -17,6 +17,7 @@ from cascadia.files.text import read_text, write_whole
 from cascadia_sim.hardware.own import BadGpu
 
 MAX_BYTES = 100_000_000
+MOST_YAML = 100_000
 _NOT_A_PLAN = "name a plan.json that `cascadia plan` wrote"
 
 
@@ -56,7 +57,11 @@ def write_plan(plan: Plan, path: str | Path) -> None:
 def read_plan(path: str | Path) -> Plan:
     """The plan in the file `path`, or in the folder `path` that `cascadia plan` wrote."""
     file = Path(path) / "plan.json" if Path(path).is_dir() else Path(path)
-    return parse_plan(read_text(file, MAX_BYTES), str(file))
+    text = read_text(file, MAX_BYTES)
+    # Only of a file that somebody named: YAML takes long, and whoever puts a plan at a router sends JSON.
+    if len(text) <= MOST_YAML and not text.lstrip().startswith("{"):
+        refuse_other(_as_yaml(text, str(file)), "plan", str(file))
+    return parse_plan(text, str(file))
 
 
 def parse_plan(text: str, where: str) -> Plan:
@@ -77,7 +82,6 @@ def _checked(text: str, where: str) -> dict[str, Any]:
     try:
         document = from_json(text)
     except ValueError as error:
-        refuse_other(_as_yaml(text, where), "plan", where)
         raise BadInput(where, f"is not JSON ({error})", _NOT_A_PLAN) from None
     refuse_other(document, "plan", where)
     version = document.get("version") if isinstance(document, dict) else None
