@@ -6,6 +6,7 @@ from typing import Any, Literal
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
+from cascadia.domain.names import LayerExit
 from cascadia.domain.objective import Metric, Objective, UnderLoad
 from cascadia.domain.policy import Policies
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
@@ -136,7 +137,7 @@ class StagePlan(Deployed):
     Of a `task` that is answered in one pass: all stages of a `group` are on the same replicas, each of which has all
     their models; `accuracy` (0-100) is what the plan counts an answer for, and `batch_s` the seconds of a batch of 1,
     2, ... inputs; `batch_drawn_s` are such times as were measured, each as likely as the others, from which they are
-    simulated.
+    simulated. `at`: passes of its model end there; it is then an exit of another stage, by whose name its own begins.
     """
 
     name: str
@@ -158,6 +159,7 @@ class StagePlan(Deployed):
     accuracy: float | None = None
     batch_s: tuple[float, ...] = ()
     batch_drawn_s: tuple[tuple[float, ...], ...] = ()
+    at: LayerExit | None = None
 
     @property
     def deployed(self) -> bool:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.names import NAME, NAME_RULE
+from cascadia.domain.names import NAME, NAME_RULE, STAGE
 
 NAMED, DESCRIBED = "gpu by name", "gpu by figures"
 """Tags of the two ways to say what a pool's GPU is; no key of a spec is called so."""
@@ -94,7 +94,7 @@ def _what_and_instead(finding: ErrorDetails, model: type | None) -> tuple[str, s
     if kind == "value_error":
         what, _, instead = str(context["error"]).partition("; ")
         return what, instead
-    if kind == "string_pattern_mismatch" and context["pattern"] == NAME:
+    if kind == "string_pattern_mismatch" and context["pattern"] in (NAME, STAGE):
         return f"is {shown(value)}, which is no name", NAME_RULE
     if kind == "json_invalid":
         return f"is not JSON ({context['error']})", "is this the right file?"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
-from cascadia.domain.names import name_fault
+from cascadia.domain.names import name_fault, point_of
 from cascadia.domain.plan import ASKS_NONE, ExitPlan, JudgePlan, Plan, ReplicaGroup
 
 _ANEW = "plan anew, or undo the edit"
@@ -37,7 +37,10 @@ def _faults(plan: Plan) -> Iterator[Fault]:
         yield Fault("stages", "is empty")
     yield from _twice("stages", names)
     for index, stage in enumerate(plan.stages):
-        yield from _name_faults(f"stages[{index}].name", stage.name)
+        of, at = point_of(stage.name)
+        yield from _name_faults(f"stages[{index}].name", of)
+        if at != stage.at:
+            yield Fault(f"stages[{index}].at", f"is another exit than {stage.name!r} says")
         yield from _name_faults(f"stages[{index}].group", stage.group)
         yield from _replica_faults(f"stages[{index}]", stage.replicas, plan.cluster, stage.max_model_len)
         yield from _exit_faults(f"stages[{index}].exits", stage.exits)

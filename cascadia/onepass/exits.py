@@ -16,7 +16,7 @@ from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
 from cascadia.files.exit_state import SharedExits
 from cascadia.onepass.model import GRAPH
-from cascadia.onepass.runner import Forwarded, Runner
+from cascadia.onepass.runner import Exits, Forwarded, Runner
 from cascadia.ramps.file import STATE, read_ramps, settings_digest
 from cascadia.ramps.live import Live
 from cascadia.ramps.passes import Passes
@@ -80,7 +80,7 @@ def exits_used(runner: Runner, found: Forwarded) -> dict[str, Any] | None:
     }
 
 
-def add_exits(registry: CollectorRegistry, exits: Mapping[str, Live]) -> None:
+def add_exits(registry: CollectorRegistry, exits: Mapping[str, Exits]) -> None:
     taken = Gauge(
         "cascadia_engine_exits_taken",
         "Inputs by the ramp they left at, 0: none.",
@@ -98,9 +98,9 @@ def add_exits(registry: CollectorRegistry, exits: Mapping[str, Live]) -> None:
             gauge.labels(model).set_function(partial(_count, live, name))
 
 
-def _taken(live: Live, at: int) -> float:
+def _taken(live: Exits, at: int) -> float:
     return live.state.taken[at]
 
 
-def _count(live: Live, name: str) -> float:
+def _count(live: Exits, name: str) -> float:
     return float(getattr(live.state, name)) + (name == "certified")

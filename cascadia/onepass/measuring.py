@@ -6,16 +6,21 @@ measured are on straight lines between them.
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
+from cascadia.domain.names import LayerExit
+from cascadia.onepass.layers import behind, layers_of
 from cascadia.onepass.questions import Question
 from cascadia.onepass.runner import Runner
 
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 WARM_UP = 3
 DRAWS = 20
+SHARES = (0.25, 0.5, 0.75)
+"""Inputs that an exit lets out, of those it is measured on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +74,22 @@ def measured(
             zip(*map(line, np.quantile(seconds, (np.arange(DRAWS) + 0.5) / DRAWS, axis=1)), strict=True)
         ),
     )
+
+
+def exits_to_measure(
+    runner: Runner, folder: Path, asked: Sequence[Question], threads: int = 1
+) -> list[LayerExit]:
+    """Exits behind each layer with a ramp, of the model of `runner` in `folder`: for all, and for the surest `SHARES`
+    of `asked`. Raises `BadInput` where there is no ramp.
+    """
+    found = []
+    for layer in layers_of(folder, runner.model.layers):
+        passes = behind(runner, folder, layer, threads)
+        sure = probabilities(replace(runner, exits=passes), asked).max(axis=1)
+        levels = np.unique(np.quantile(sure, [1 - share for share in SHARES]).round(4))
+        found += [LayerExit(layer, float(level)) for level in levels if 0 < level < 1]
+        found.append(LayerExit(layer))
+    return found
 
 
 def accuracy(runner: Runner, asked: Sequence[Question]) -> float | None:

@@ -14,9 +14,14 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 
+from cascadia.domain.errors import BadInput
+from cascadia.files.text import read_text
+
 SOURCE = "botocore-documentation"
 """In the model catalogue."""
 TEST_TENTHS = 3
+FEWEST, MAX_BYTES = 100, 2 * 2**30
+"""Of a user's own texts."""
 SHORTEST, LONGEST = 40, 160
 """Characters."""
 _TAGS, _SPACE = re.compile(r"<[^>]+>"), re.compile(r"\s+")
@@ -48,6 +53,23 @@ def questions(folder: Path) -> list[Question]:
         for text, labels in sorted(found.items())
         if len(labels) == 1
     ]
+
+
+def read_questions(path: Path) -> list[Question]:
+    """A user's own, of JSON lines with `text` and `label`. Raises `BadInput`."""
+    found = []
+    for at, line in enumerate(read_text(path, MAX_BYTES).splitlines(), start=1):
+        try:
+            told = json.loads(line)
+            text, label = told["text"], told["label"]
+        except (ValueError, KeyError, TypeError):
+            text = label = None
+        if not (isinstance(text, str) and text and isinstance(label, str)):
+            raise BadInput(f"{path}:{at}", "has no text and label", 'write {"text": "…", "label": "…"}')
+        found.append(Question(text, label, test=True))
+    if len(found) < FEWEST:
+        raise BadInput(str(path), f"has {len(found)} texts", f"give at least {FEWEST}")
+    return found
 
 
 def _sentence(documentation: str) -> str:

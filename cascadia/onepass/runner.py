@@ -4,18 +4,19 @@ A pass is one call of ONNX Runtime for the whole batch, padded to its longest te
 and batch size: that is what a policy's tables rest on.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.errors import BadInput
-from cascadia.exits.readings import Ints
+from cascadia.exits.readings import Bools, Ints
 from cascadia.onepass.model import GRAPH, TOKENIZER, OnePassModel, read_model
-from cascadia.ramps.live import Live
+from cascadia.ramps.live import State
+from cascadia.ramps.passes import Passed, Release
 from cascadia_judge.encoder.graph import IDS, THERE
 
 if TYPE_CHECKING:
@@ -27,6 +28,22 @@ CHARACTERS_MAX = 1_000_000
 
 Input = str | list[int]
 """A text, or the ids of its tokens."""
+
+
+class Exits(Protocol):
+    """Passes that inputs may leave early."""
+
+    @property
+    def ramps(self) -> int: ...
+
+    @property
+    def state(self) -> State: ...
+
+    def run(
+        self, batch: Mapping[str, Any], declines: Bools | None = None, release: Release = ...
+    ) -> Passed: ...
+
+    def close(self) -> None: ...
 
 
 class BadText(Exception):
@@ -55,11 +72,11 @@ class Runner:
     session: "InferenceSession"
     around: tuple[int, int]
     """The ids that stand in front of a text and behind it."""
-    exits: Live | None = None
+    exits: Exits | None = None
     """None: every input has the whole model."""
 
     @classmethod
-    def read(cls, folder: Path, threads: int = 1, exits: Live | None = None) -> "Runner":
+    def read(cls, folder: Path, threads: int = 1, exits: Exits | None = None) -> "Runner":
         """Computes with `threads` threads. Raises `BadInput` where the folder holds no model."""
         from tokenizers import Tokenizer
 

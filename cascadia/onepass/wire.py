@@ -123,7 +123,9 @@ def bad_text(error: BadText, asked: ClassifyBody | RerankBody) -> BadRequest:
 
 
 def classified(model: OnePassModel, found: Forwarded, exits: Mapping[str, Any] | None = None) -> bytes:
-    """The answer of /classify; `exits` is what its usage says of them."""
+    """The answer of /classify; `exits` is what its usage says of them. Each part then says where its input left: the
+    ramp counted from 1, or 0, at none.
+    """
     best = found.values.argmax(axis=1).tolist()
     data = [
         {"index": at, "label": model.labels[top], "probs": probs, "num_classes": len(probs)}
@@ -138,6 +140,9 @@ def classified(model: OnePassModel, found: Forwarded, exits: Mapping[str, Any] |
     }
     if exits is not None:
         usage["exits"] = exits
+        ends = len(exits["left"])
+        for part, at in zip(data, () if found.exit_at is None else found.exit_at.tolist(), strict=False):
+            part["exit"] = (at + 1) % ends
     answer = {
         "id": f"classify-{uuid4().hex}",
         "object": "list",

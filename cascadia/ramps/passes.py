@@ -48,10 +48,19 @@ class Passes:
     mask: str | None
 
     @classmethod
-    def of(cls, model: "ModelProto", ramps: Sequence[Ramp], threads: int = 1) -> "Passes":
+    def of(
+        cls,
+        model: "ModelProto",
+        ramps: Sequence[Ramp],
+        threads: int = 1,
+        whole: "InferenceSession | None" = None,
+    ) -> "Passes":
+        """`whole`: a session of `model`; None: one is opened."""
         parts = tuple(open_session(part, threads) for part in segments(model, ramps)) if ramps else ()
         tensors = tuple(ramp.tensor for ramp in ramps)
-        return cls(open_session(model, threads), parts, tensors, model.graph.output[0].name, mask_of(model))
+        return cls(
+            whole or open_session(model, threads), parts, tensors, model.graph.output[0].name, mask_of(model)
+        )
 
     def run_whole(self, batch: Mapping[str, Any]) -> Vectors:
         """Exits off: the model as it came, bit for bit."""

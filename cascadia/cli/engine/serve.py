@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cascadia.cli.engine.models import named, runners_of
 from cascadia.cli.exits.common import promise_of, shadow_option, with_promise
 from cascadia.cli.judge.common import encoder_option, read_judge
 from cascadia.cli.shared.options import with_output
@@ -15,6 +16,8 @@ from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
+
+    from cascadia.onepass.runner import Exits
 
 
 @click.command()
@@ -58,6 +61,9 @@ def serve(
 ) -> None:
     """Serve each MODEL (a folder that `cascadia engine make` wrote, or NAME=FOLDER) until SIGTERM.
 
+    FOLDER@layer-2 serves passes that end behind layer 2, at the ramp that `cascadia exits train` put there; of
+    FOLDER@layer-2/0.9 those inputs end there whose answer has a chance of 0.9 or more, and the others go on.
+
     POST /v1/classify {model, input} and /v1/rerank {model, query, documents} answer in the shapes of vLLM's and
     SGLang's servers; so do GET /v1/models, /health and /metrics. Requests of one model that wait together share a
     pass; a request with a list is a pass of its own where nothing else waits.
@@ -66,15 +72,14 @@ def serve(
     from cascadia.clients.processes.http_server import BACKLOG, run
     from cascadia.onepass.app import application
     from cascadia.onepass.exits import exits_of
-    from cascadia.onepass.runner import Runner
 
     api_key = key_of(api_key_env)
     promise = promise_of(risk, confidence)
-    runners = []
-    for called, folder in map(_named, models):
-        exits = exits_of(folder, promise, shadow, threads) if with_exits else None
-        runner = Runner.read(folder, threads, exits)
-        runners.append(runner if called is None else runner.called(called))
+
+    def exits(folder: Path) -> "Exits | None":
+        return exits_of(folder, promise, shadow, threads) if with_exits else None
+
+    runners = runners_of(map(named, models), threads, exits)
     names = [runner.model.name for runner in runners]
     if len(set(names)) < len(names):
         raise BadInput("MODEL", f"two are named alike ({', '.join(names)})", "name each folder once")
@@ -94,13 +99,3 @@ def serve(
         judge = read_judge(judge_file, encoder_folder, threads, output)
         app = EngineWithJudge(runners, judge, most_waiting=most_waiting, at_once=at_once, api_key=api_key)
     run(app, listening, told)
-
-
-def _named(model: str) -> tuple[str | None, Path]:
-    """Name and folder of `NAME=FOLDER`; a folder that is there is meant, whatever its name."""
-    name, equals, folder = model.partition("=")
-    if not equals or Path(model).is_dir():
-        return None, Path(model)
-    if not name:
-        raise BadInput("MODEL", f"{model!r} has no name before =", "write e.g. small=models/intent-1")
-    return name, Path(folder)

@@ -5,12 +5,13 @@ section 4; models chosen greedily by slack; and a mixture of two models by load.
 each can be given its best.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from cascadia.domain.policy import Policies, Policy, PolicyRow
 from cascadia.domain.workload import Floats
+from cascadia.planner.policies.fluid import concave_front
 from cascadia.planner.policies.played import worker_kind
 from cascadia.planner.policies.sustained import sustained_rps
 from cascadia.planner.policies.tables import Group, by_slack, gathered, largest_batches, one_model
@@ -95,7 +96,7 @@ def mixture(group: Group, batch_share: float = 0.5, headroom: float = 0.95) -> M
     within_s = batch_share * group.slo_s
     useful = [model for model in group.models if model.largest_batch(within_s)]
     rate = {model.name: headroom * model.throughput_rps(within_s) for model in useful}
-    front = _concave(useful, rate)
+    front = concave_front(useful, rate)
     rows = {model.name: one_model(model, model.largest_batch(within_s)) for model in front}
     # From all workers on the most accurate model to all on the fastest, one worker at a time.
     levels: list[tuple[float, list[str]]] = []
@@ -109,23 +110,6 @@ def mixture(group: Group, batch_share: float = 0.5, headroom: float = 0.95) -> M
         for w in range(group.workers)
     ]
     return Mixture(tables[0], tuple(worker_kind(table, group.models, 1) for table in tables))
-
-
-def _concave(models: Sequence[ModelProfile], rate: Mapping[str, float]) -> list[ModelProfile]:
-    """Models on the concave front of accuracy over the time that a request takes, most accurate first."""
-    kept: list[ModelProfile] = []
-    for model in sorted(models, key=lambda model: (-model.accuracy, -rate[model.name])):
-        if kept and rate[model.name] <= rate[kept[-1].name]:
-            continue
-        while len(kept) >= 2:
-            a, b = kept[-2], kept[-1]
-            across = (1 / rate[b.name] - 1 / rate[model.name]) / (1 / rate[a.name] - 1 / rate[model.name])
-            if b.accuracy <= model.accuracy + across * (a.accuracy - model.accuracy):
-                kept.pop()
-            else:
-                break
-        kept.append(model)
-    return kept
 
 
 def _carried(group: Group, model: ModelProfile, rows: Rows, unit_s: Floats, late_max: float) -> float:

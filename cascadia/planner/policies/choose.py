@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from cascadia.domain.errors import Infeasible
+from cascadia.domain.names import point_of
 from cascadia.domain.policy import Policies
 from cascadia.planner.policies.fluid import fluid_bound
 from cascadia.planner.policies.mdp import mdp_ladder
@@ -46,11 +47,41 @@ class Chosen:
 
 
 def choose(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Chosen:
-    """The cheapest workers that keep the objective, then the fewest; raises `Infeasible` where none do."""
-    found = [least for kind in kinds if (least := _fewest(name, kind, wanted)) is not None]
+    """The cheapest workers that keep the objective, then the fewest; raises `Infeasible` where none do.
+
+    What exits add is chosen after all that there is without them, and taken where that is better: nobody is worse off
+    for there being exits.
+    """
+    found = []
+    for kind in kinds:
+        plain = _fewest(name, kind, wanted)
+        found += [] if plain is None else [plain]
+        if (exiting := kind.exiting(wanted.slo_s)) is not None:
+            # More workers than do without exits are not wanted.
+            most = kind.most if plain is None else plain.group.workers
+            with_exits = _fewest(name, replace(exiting, most=most), wanted)
+            found += [] if with_exits is None else [_of_those_used(with_exits)]
     if not found:
-        raise _infeasible(name, kinds, wanted)
+        raise _infeasible(name, [kind.exiting(wanted.slo_s) or kind for kind in kinds], wanted)
     return min(found, key=lambda chosen: (chosen.usd_per_hour, chosen.group.workers, -chosen.outcome.reward))
+
+
+def _of_those_used(chosen: Chosen) -> Chosen:
+    """`chosen` without exits that none of its policies takes: each layer of them would take memory."""
+    policies, outcome = chosen.policies, chosen.outcome
+    used = {name for level in policies.levels for row in level.rows for name in row.model}
+    at = [n for n, name in enumerate(policies.models) if name in used or point_of(name).at is None]
+    names = tuple(policies.models[n] for n in at)
+    kept = replace(policies, models=names)
+    served = replace(outcome, served=tuple(outcome.served[n] for n in at))
+    return replace(
+        chosen,
+        group=replace(chosen.group, models=tuple(m for m in chosen.group.models if m.name in names)),
+        policies=kept,
+        outcome=served,
+        rivals=tuple((kept, served) if each is policies else (each, out) for each, out in chosen.rivals),
+        sits=(names,) * chosen.group.workers,
+    )
 
 
 def on_workers(name: str, kind: Kind, workers: int, wanted: Wanted) -> Chosen | None:

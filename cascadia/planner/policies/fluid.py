@@ -1,6 +1,9 @@
 """The accuracy that no policy passes: requests as a fluid, always in the largest batches that are in time."""
 
+from collections.abc import Mapping, Sequence
+
 from cascadia.planner.policies.tables import Group
+from cascadia.policy.problem import ModelProfile
 
 
 def fluid_bound(group: Group, rate_rps: float) -> float | None:
@@ -32,3 +35,20 @@ def fluid_shares(group: Group, rate_rps: float) -> dict[str, float]:
                 most = mean
                 best = {slow: 1.0} if slow == fast or share == 1.0 else {fast: 1 - share, slow: share}
     return best
+
+
+def concave_front(models: Sequence[ModelProfile], rate: Mapping[str, float]) -> list[ModelProfile]:
+    """Models on the concave front of accuracy over the time that a request takes, most accurate first."""
+    kept: list[ModelProfile] = []
+    for model in sorted(models, key=lambda model: (-model.accuracy, -rate[model.name])):
+        if kept and rate[model.name] <= rate[kept[-1].name]:
+            continue
+        while len(kept) >= 2:
+            a, b = kept[-2], kept[-1]
+            across = (1 / rate[b.name] - 1 / rate[model.name]) / (1 / rate[a.name] - 1 / rate[model.name])
+            if b.accuracy <= model.accuracy + across * (a.accuracy - model.accuracy):
+                kept.pop()
+            else:
+                break
+        kept.append(model)
+    return kept

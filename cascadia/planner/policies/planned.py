@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import NormalDist
 from time import perf_counter
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
+from cascadia.domain.names import point_of
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import (
     FORMAT_VERSION,
@@ -44,8 +46,6 @@ CONFIDENCE = 0.95
 LARGEST_QUANTILE = 0.9999
 """Of the latency that is told, where nothing may be late."""
 RAMPS = "ramps.json"
-NORMAL = 1.645
-"""Its quantile, on one side."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,16 +62,16 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
     """The fewest, or cheapest, workers that keep the objective, all with the same models. `folder` is the spec's;
     `tokens_max` (by stage) the longest input of each. Raises `BadInput`, and `Infeasible` where there are none."""
     began_s = perf_counter()
-    _check_engines(asked)
+    _check_engines(asked, folder)
     pools = tuple(_pool(asked, kind) for kind in asked.kinds)
     chosen = choose(asked.group, [replace(kind, alike=True) for kind in asked.kinds], asked.wanted)
     policies, models = chosen.policies, chosen.group.models
     run = run_of(policies, models, asked.wanted.judged_s)
     names = set(policies.models)
     replicas = ReplicaGroup(chosen.kind.name, 1, 1, chosen.group.workers, 1.0)
-    ranked = _ranked(asked, chosen.kind)
+    ranked = _ranked(asked, chosen.kind, names)
     stages = tuple(
-        _stage(spec, profile, (replicas,) if spec.name in names else (), folder, asked.group, tokens_max)
+        _stage(spec, profile, (replicas,) if profile.name in names else (), folder, asked.group, tokens_max)
         for spec, profile in ranked
     )
     predicted = predict_one_pass(policies, models, run, asked.wanted.judged_s, skip=asked.wanted.skip)
@@ -102,7 +102,8 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
         policies=(policies,),
         exits=_exits(asked, stages),
     )
-    return OnePassPlan(plan, (*asked.notes, *_notes(chosen, stages)), chosen, run)
+    notes = (*asked.notes, *_notes(chosen, stages), *_exit_notes(asked, stages))
+    return OnePassPlan(plan, notes, chosen, run)
 
 
 def predict_one_pass(
@@ -144,7 +145,7 @@ def predict_one_pass(
     )
 
 
-def _check_engines(asked: Asked) -> None:
+def _check_engines(asked: Asked, folder: Path) -> None:
     for at, stage in enumerate(asked.spec.stages):
         where = f"stages[{at}]"
         if stage.engine != "onnxruntime":
@@ -158,6 +159,8 @@ def _check_engines(asked: Asked) -> None:
             raise BadInput(
                 f"{where}.model", "is missing", "write the folder that `cascadia engine make` wrote"
             )
+        if stage.exits:
+            _check_ramps(folder / stage.model, f"{where}.exits: its model")
 
 
 def _pool(asked: Asked, kind: Kind) -> Pool:
@@ -171,10 +174,15 @@ def _pool(asked: Asked, kind: Kind) -> Pool:
     return Pool(kind.name, worker.gpu, 1, kind.most, kind.usd_per_hour)
 
 
-def _ranked(asked: Asked, kind: Kind) -> list[tuple[OnePassStage, ModelProfile]]:
-    """Stages with their profiles, the least accurate first."""
-    profiles = {profile.name: profile for profile in kind.models}
-    pairs = [(stage, profiles[stage.name]) for stage in asked.spec.stages]
+def _ranked(asked: Asked, kind: Kind, used: set[str]) -> list[tuple[OnePassStage, ModelProfile]]:
+    """Stages with their profiles, the least accurate first; of their exits those that are used."""
+    stages = {stage.name: stage for stage in asked.spec.stages}
+    offered = next(each for each in asked.kinds if each.name == kind.name)
+    pairs = [
+        (stages[point_of(profile.name).stage], profile)
+        for profile in (*offered.models, *offered.exits)
+        if profile.name in used or point_of(profile.name).at is None
+    ]
     return sorted(pairs, key=lambda pair: pair[1].accuracy)
 
 
@@ -187,7 +195,7 @@ def _stage(
     tokens_max: Mapping[str, int],
 ) -> StagePlan:
     return StagePlan(
-        spec.name,
+        profile.name,
         str(named_path(folder, spec.model or "").resolve()),
         spec.engine,
         quantization=None,
@@ -198,17 +206,21 @@ def _stage(
         accuracy=profile.accuracy,
         batch_s=profile.latency_s,
         batch_drawn_s=profile.drawn_s,
+        at=point_of(profile.name).at,
     )
 
 
 def _quality(asked: Asked, predicted: Predicted, models: tuple[ModelProfile, ...]) -> QualityPrediction:
-    """The mean as it was measured, with the error that so many texts leave."""
+    """The mean as it was measured, with the error that so many texts leave. Exits are many, and the luckiest on these
+    texts is chosen: the error is one that none of them has (Bonferroni).
+    """
     mean = predicted.quality.mean
     counts = [asked.texts.get(model.name, 0) for model in models]
     if not all(counts):
         return predicted.quality
     share = mean / 100
-    off = NORMAL * (share * (1 - share) / min(counts)) ** 0.5
+    choices = 1 + max(len(kind.exits) for kind in asked.kinds)
+    off = NormalDist().inv_cdf(1 - (1 - CONFIDENCE) / choices) * (share * (1 - share) / min(counts)) ** 0.5
     return QualityPrediction(mean, max(100 * (share - off), 0.0), CONFIDENCE, "normal", min(counts))
 
 
@@ -228,10 +240,14 @@ def _exits(asked: Asked, stages: tuple[StagePlan, ...]) -> ExitPromise | None:
     if exits is None:
         return None
     for stage in stages:
-        if stage.deployed and not (Path(stage.model) / RAMPS).is_file():
-            where = f"exits: model of {stage.name}"
-            raise BadInput(where, f"has no {RAMPS}", f"train ramps with `cascadia exits train {stage.model}`")
+        if stage.deployed:
+            _check_ramps(Path(stage.model), f"exits: model of {stage.name}")
     return ExitPromise(exits.risk, exits.confidence, exits.shadow)
+
+
+def _check_ramps(model: Path, where: str) -> None:
+    if not (model / RAMPS).is_file():
+        raise BadInput(where, f"has no {RAMPS}", f"train ramps with `cascadia exits train {model}`")
 
 
 def _digest(asked: Asked, folder: Path) -> str:
@@ -241,6 +257,15 @@ def _digest(asked: Asked, folder: Path) -> str:
         if name is not None:
             digest.update(named_path(folder, name).read_bytes())
     return digest.hexdigest()
+
+
+def _exit_notes(asked: Asked, stages: tuple[StagePlan, ...]) -> list[str]:
+    """Word on exits that were offered, where none is used."""
+    if not any(kind.exits for kind in asked.kinds) or any(stage.at is not None for stage in stages):
+        return []
+    return [
+        "no exit is used: the plan without is as good, or a worker's memory does not hold their passes too"
+    ]
 
 
 def _notes(chosen: Chosen, stages: tuple[StagePlan, ...]) -> list[str]:

@@ -2,13 +2,14 @@
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.names import LayerExit, point_of
 from cascadia.domain.workload import Floats
 from cascadia.files.text import read_text
 from cascadia.planner.policies.residence import Kind
@@ -77,7 +78,7 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
         measured, accuracy, drawn = _measured(table, names), {}, {}
     kinds = []
     for worker in spec.workers:
-        models = []
+        models, points = [], []
         for stage in spec.stages:
             sizes = measured.get((worker.kind, stage.name)) or measured.get((worker.kind, own_name(stage)))
             if not sizes:
@@ -98,14 +99,37 @@ def read_kinds(spec: PolicySpec, table: Path) -> tuple[Kind, ...]:
                 latency_s = _of_a_ranking(latency_s, documents, str(table), stage.name)
                 drawn_s = drawn_s[documents : documents + 1]
             models.append(_profile(table, stage.name, right, latency_s, drawn_s))
+            for name, at in _exits(stage, [of for kind, of in measured if kind == worker.kind], table):
+                if name not in accuracy:
+                    raise BadInput(str(table), f"says no accuracy of {name!r}", "measure it as a classifier")
+                latency_s = _filled(measured[worker.kind, name], str(table), name)
+                points.append(
+                    _profile(table, f"{stage.name}{at}", accuracy[name], latency_s, drawn.get(name, ()))
+                )
         takes_gib = tuple(stage.memory_gib or 0.0 for stage in spec.stages)
         kinds.append(
             Kind(
                 worker.kind, tuple(models), worker.most, worker.usd_per_hour,
                 memory_gib=worker.memory_gib, takes_gib=takes_gib if worker.memory_gib is not None else (),
+                exits=tuple(points),
             )
         )  # fmt: skip
     return tuple(kinds)
+
+
+def _exits(stage: OnePassStage, measured: Iterable[str], table: Path) -> list[tuple[str, LayerExit]]:
+    """Exits of `stage` among what was measured, with their names there. Raises `BadInput` for a layer without any."""
+    points = [(name, *point_of(name)) for name in measured]
+    own = [(name, at) for name, of, at in points if at is not None and of in (stage.name, own_name(stage))]
+    layers = [each.layer for each in stage.exits]
+    for layer in layers:
+        if all(at.layer != layer for _, at in own):
+            raise BadInput(
+                str(table),
+                f"has no exit of stage {stage.name!r} behind layer {layer}",
+                "measure them, with `cascadia engine measure --exits`",
+            )
+    return [(name, at) for name, at in own if at.layer in layers]
 
 
 def own_name(stage: OnePassStage) -> str:
@@ -119,6 +143,8 @@ def _texts(spec: PolicySpec, table: Path) -> dict[str, int]:
     models = json.loads(read_text(table, MAX_BYTES))["models"]
     texts = {str(model["name"]): int(model.get("texts", 0)) for model in models}
     every = {stage.name: texts.get(stage.name, texts.get(own_name(stage), 0)) for stage in spec.stages}
+    for stage in spec.stages:
+        every |= {f"{stage.name}{at}": texts[name] for name, at in _exits(stage, texts, table)}
     return {name: count for name, count in every.items() if count}
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from cascadia.domain.errors import Infeasible
-from cascadia.planner.policies.fluid import fluid_bound, fluid_shares
+from cascadia.domain.names import point_of
+from cascadia.planner.policies.fluid import concave_front, fluid_bound, fluid_shares
 from cascadia.planner.policies.placement import Resident, place
 from cascadia.planner.policies.tables import Group
 from cascadia.policy.problem import ModelProfile
@@ -30,6 +31,31 @@ class Kind:
     takes_gib: tuple[float, ...] = ()
     alike: bool = False
     """All workers have the same models, however few fit."""
+    exits: tuple[ModelProfile, ...] = ()
+    """Further choices on the same workers: passes of `models` that end behind a layer."""
+
+    def exiting(self, slo_s: float) -> "Kind | None":
+        """The same with its exits among the models; of all those that a fluid mixes at some load, in batches within
+        `slo_s`, since each further choice takes time to weigh. None where no exit is among these, or a worker's memory
+        does not hold them.
+
+        An exit needs its whole model too, and the passes behind each layer as much memory once more.
+        """
+        rate = {each.name: each.carried_rps(slo_s) for each in (*self.models, *self.exits)}
+        mixed = concave_front([each for each in (*self.models, *self.exits) if rate[each.name]], rate)
+        if all(point_of(each.name).at is None for each in mixed):
+            return None
+        kind = replace(self, models=tuple(mixed), exits=())
+        if self.memory_gib is None:
+            return kind
+        sits: set[tuple[str, int | None]] = set()
+        takes = []
+        for of, at in (point_of(each.name) for each in mixed):
+            parts = {(of, None), (of, None if at is None else at.layer)} - sits
+            takes.append(len(parts) * self.takes(of))
+            sits |= parts
+        kind = replace(kind, takes_gib=tuple(takes))
+        return kind if kind.holds_all else None
 
     @property
     def holds_all(self) -> bool:

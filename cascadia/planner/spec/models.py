@@ -274,8 +274,8 @@ class ExitSpec(Section):
     def _not_at_layers(cls, value: object) -> object:
         if isinstance(value, dict) and "layer" in value:
             raise ValueError(
-                "no engine that writes text lets an answer out behind a layer; write thinking_tokens, or for models "
-                "that answer in one pass `cascadia exits train` and exits: {risk: 1%} at the top"
+                "no engine that writes text lets an answer out behind a layer; write thinking_tokens; `layer` is of "
+                "models that answer in one pass (`cascadia schema policy`)"
             )
         return value
 

@@ -13,6 +13,10 @@ NO_CASCADE_OF_EMBEDDINGS = (
 )
 
 
+class LayerExitSpec(Section):
+    layer: int = Field(ge=1, le=9999, description="Counted from 1; below the model's last.")
+
+
 class OnePassStage(Section):
     name: StageName = Field(description="Unique; what the latency table and requests call it.")
     model: Text | None = Field(
@@ -35,15 +39,27 @@ class OnePassStage(Section):
         None, gt=0, le=1e6, description="Memory that the model takes on a worker, batches included."
     )
 
-    @model_validator(mode="before")
-    @classmethod
-    def _exits_of_all(cls, value: object) -> object:
-        if isinstance(value, dict) and "exits" in value:
+    exits: Annotated[tuple[LayerExitSpec, ...], Field(strict=False, max_length=64)] = Field(
+        (),
+        description="Layers behind which passes may end, by policies: each as it was measured by `cascadia engine "
+        "measure --exits`, for all inputs or for the surest. The model needs ramps, of `cascadia exits train`.",
+    )
+
+    @model_validator(mode="after")
+    def _with_measured_exits(self) -> "OnePassStage":
+        if not self.exits:
+            return self
+        if self.task != "classify":
+            raise ValueError("exits are of models that classify; leave them out of a reranker")
+        if self.accuracy is not None:
             raise ValueError(
-                "exits of one stage cannot be listed: `cascadia exits train` finds its layers; write exits: {risk: 1%} "
-                "at the top, for all stages"
+                "exits are planned by measured accuracies; leave accuracy out, and measure the model with "
+                "`cascadia engine measure --exits --texts`"
             )
-        return value
+        layers = [each.layer for each in self.exits]
+        if layers != sorted(set(layers)):
+            raise ValueError("exits are not in order; list each layer once, by rising layer")
+        return self
 
     @field_validator("task", mode="before")
     @classmethod

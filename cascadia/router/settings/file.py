@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.names import CASCADE, FORESIGHT, JUDGE, LONGEST_NAME, NAME
+from cascadia.domain.names import CASCADE, FORESIGHT, JUDGE, LONGEST_NAME, LONGEST_STAGE, NAME, STAGE
 from cascadia.domain.plan import ASKS_NONE, ExitPromise
 from cascadia.files.field_errors import bad_input
 from cascadia.files.kinds import refuse_other
@@ -51,6 +51,7 @@ _CORS = CorsSettings(("*",))
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Name = Annotated[str, Field(min_length=1, max_length=LONGEST_NAME, pattern=NAME)]
+StageName = Annotated[str, Field(min_length=1, max_length=LONGEST_STAGE, pattern=STAGE)]
 
 
 class _Section(BaseModel):
@@ -130,7 +131,7 @@ class _ExitPromise(_Section):
 
 
 class _Stage(_Section):
-    name: Name
+    name: StageName
     model: str | None = Field(
         None, description="Name that its engines serve it under; the stage's where absent."
     )
@@ -265,7 +266,7 @@ class _File(_Section):
     stages: list[_Stage] = Field(min_length=1, description="Stages, from small to large.")
     judge: _Judge | None = None
     foresight: _Foresight | None = Field(None, description="Asked for `skip_below` in the judge's stead.")
-    names: list[Name] = Field(
+    names: list[StageName] = Field(
         default_factory=list,
         description="What clients call the stages, from small to large; one without engines is the next larger's.",
     )

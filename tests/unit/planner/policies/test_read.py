@@ -90,7 +90,7 @@ def test_kinds_of_workers_have_profiles_of_their_own(tmp_path: Path) -> None:
     [
         ("accuracy: 70", "acuracy: 70", "did you mean 'accuracy'?"),
         ("name: large", "name: small", "two stages are called 'small'"),
-        ("name: large", "name: large, exits: [{layer: 3}]", "exits of one stage cannot be listed"),
+        ("name: large", "name: large, exits: [{layer: 3}]", "exits are planned by measured accuracies"),
         ("group: guard, accuracy: 80", "group: other, accuracy: 80", "several groups (guard, other)"),
         ("rate_rps: 50, requests: 1000", "requests: 1000", "neither a trace nor a rate"),
         ("quality_min: 75, ", "", "needs a bar on quality"),

@@ -44,8 +44,8 @@ CASES = {
     ),
     "an exit behind a layer": (
         changed("stages.0.exits", [{"layer": 3}]),
-        "stages[0].exits[0]: no engine that writes text lets an answer out behind a layer; write thinking_tokens, or "
-        "for models that answer in one pass `cascadia exits train` and exits: {risk: 1%} at the top",
+        "stages[0].exits[0]: no engine that writes text lets an answer out behind a layer; write thinking_tokens; "
+        "`layer` is of models that answer in one pass (`cascadia schema policy`)",
     ),
     "a promise of exits that nobody has": (
         changed("exits", {"risk": "1%"}),

@@ -80,6 +80,7 @@ PAIRS = policies_document(
             r"stages\[0\]\.earlier_weight: has nothing to weigh",
         ),
         ([stage("a")], {"groups": GROUPS, "judge": {"kind": "certainty"}}, r"judge: is of no use"),
+        ([stage("a@512")], {"groups": GROUPS}, r"stages\[0\]\.name: is 'a@512', which is no name"),
     ],
 )
 def test_what_does_not_fit_is_told(
@@ -87,6 +88,12 @@ def test_what_does_not_fit_is_told(
 ) -> None:
     with pytest.raises(BadInput, match=said):
         read(tmp_path, stages, **more)
+
+
+def test_an_exit_behind_a_layer_is_a_stage_of_its_group(tmp_path: Path) -> None:
+    policies = json.loads(json.dumps(PAIRS).replace('"a"', '"a@layer-2/0.9"'))
+    groups = [{"name": "g", "policies": policies}]
+    read(tmp_path, [stage("a@layer-2/0.9"), stage("a")], groups=groups, names=["a@layer-2/0.9", "a"])
 
 
 def test_a_threshold_of_classifiers_needs_no_judge(tmp_path: Path) -> None:
