@@ -37,8 +37,8 @@ def name_fault(name: str) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class LayerExit:
-    """Inputs leave behind `layer`, counted from 1: those whose likeliest answer has a chance of `sure` (0-1) or more
-    there, and the others go on to the end of the same pass; None: all leave.
+    """Inputs leave behind `layer`, counted from 1: those whose likeliest answer has a chance above `sure` (0-1) there,
+    and the others go on to the end of the same pass; None: all leave.
     """
 
     layer: int

@@ -62,7 +62,7 @@ def serve(
     """Serve each MODEL (a folder that `cascadia engine make` wrote, or NAME=FOLDER) until SIGTERM.
 
     FOLDER@layer-2 serves passes that end behind layer 2, at the ramp that `cascadia exits train` put there; of
-    FOLDER@layer-2/0.9 those inputs end there whose answer has a chance of 0.9 or more, and the others go on.
+    FOLDER@layer-2/0.9 those inputs end there whose answer has a chance above 0.9, and the others go on.
 
     POST /v1/classify {model, input} and /v1/rerank {model, query, documents} answer in the shapes of vLLM's and
     SGLang's servers; so do GET /v1/models, /health and /metrics. Requests of one model that wait together share a
