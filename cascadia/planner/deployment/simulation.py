@@ -1,6 +1,6 @@
 """A deployment on the workload, end to end: stages, judge and escalation (DESIGN section 5.6)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -29,7 +29,7 @@ from cascadia.planner.tables.loads import (
     verdicts_each,
 )
 from cascadia.planner.tables.shapes import Shape
-from cascadia_sim.cascade.by_rule import QueueingRule, Rule
+from cascadia_sim.cascade.by_rule import MakeRule, QueueingRule, Rule
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
 from cascadia_sim.cascade.stage import Replica, simulate_stage
@@ -79,7 +79,7 @@ class Simulator:
                 judged=decided.judged[s],
                 tried=tried[s],
                 elsewhere=self.apis[s] if decided.enters[s].any() else None,
-                rule=self._rule(s, deployment.mix(s)),
+                rule=self.rule(s, deployment.mix(s)),
             )
             for s in range(len(self.problem.stages))
         ]
@@ -88,7 +88,7 @@ class Simulator:
         gate = self._gate(deployment.mix(JUDGE), decided.judged)
         return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
 
-    def _rule(self, stage: int, mix: Mix) -> Callable[[], Rule | QueueingRule] | None:
+    def rule(self, stage: int, mix: Mix) -> MakeRule | None:
         """The router's own code, where the stage's replicas share its requests by what they learn."""
         balancing = self.problem.stages[stage].balancing
         if balancing not in LEARNS or (balancing == "earliest-finish" and sum(r.count for r in mix) == 1):

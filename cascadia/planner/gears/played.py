@@ -93,7 +93,8 @@ def _gears(
         )
     )
     asked = CascadeRequests(simulator.arrivals, w.input_tokens, w.output_tokens, simulator.cached)
-    cascade = RollingCascade(asked, verdicts)
+    rules = [simulator.rule(s, deployment.mix(s)) for s in range(stages)]
+    cascade = RollingCascade(asked, verdicts, apis=simulator.apis, rules=rules)
     for stage, mix in deployment.mixes:
         for replica in replicas_of(mix):
             cascade.open(stages if stage == JUDGE else stage, replica.timing, replica.weight)

@@ -1,11 +1,11 @@
 """Requests sent to replicas by a rule that is no part of the simulator: the code that a router runs, say."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from cascadia_sim.engine.arrays import Fleet, Requests
+from cascadia_sim.engine.arrays import Fleet, Network, Paths, Requests, Sites, network_of, no_apis, no_paths
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import PS_PER_S, Ints, ReplicaTiming
@@ -44,94 +44,129 @@ class QueueingRule(Protocol):
     def ended(self, request: int, replica: int, output_tokens: int, now_s: float) -> None: ...
 
 
-def serve(
-    fleet: Fleet, requests: Requests, timings: Sequence[ReplicaTiming], rule: Rule, replica: Ints
-) -> None:
-    """Sends each request as `rule` has it, writes that to `replica` [n], and runs all out.
+MakeRule = Callable[[], Rule | QueueingRule]
+"""A rule of one run, as it begins."""
 
-    What the rule is told of ends at an arrival, as a router looks at its replicas when a request comes.
+
+class Ruled:
+    """Group of a network whose visits `rule` shares among its replicas, which are `lanes`.
+
+    What the rule is told of ends when it is asked, as a router looks at its replicas when a request comes. `came_ps`:
+    when those came who waited for a replica, by visit; the network has when they began.
     """
-    from cascadia_sim.engine import kernel
 
-    wake = fleet.state[:, kernel.WAKE]
-    in_hand: list[list[int]] = [[] for _ in timings]
-    read, wrote = requests.input_tokens.tolist(), requests.output_tokens.tolist()
-    for request, now_ps in enumerate(requests.arrival_ps.tolist()):
-        for lane in np.flatnonzero(wake <= now_ps).tolist():
-            kernel.advance(fleet, requests, lane, now_ps)
-            in_hand[lane] = _told(requests, timings, lane, in_hand[lane], rule, wrote)
-        lane = rule.choose(request, read[request], now_ps / PS_PER_S)
-        replica[request] = lane
-        in_hand[lane].append(request)
-        kernel.append(fleet, requests, lane, request, 0)
-    for lane in range(len(timings)):
-        kernel.advance(fleet, requests, lane, kernel.NEVER)
+    def __init__(
+        self, group: int, lanes: Ints, timings: Sequence[ReplicaTiming], rule: Rule | QueueingRule
+    ) -> None:
+        self.group = group
+        self.came_ps: dict[int, int] = {}
+        self._lanes = lanes
+        self._timings = timings
+        self._rule = rule
+        # A protocol: to ask it of each visit takes 20 us.
+        self._queues = isinstance(rule, QueueingRule)
+        self._in_hand: list[list[int]] = [[] for _ in timings]
 
+    def asked(
+        self, fleet: Fleet, requests: Requests, network: Network, visits: list[int], now_ps: int
+    ) -> None:
+        """Sends those of `visits`, who come now, and of those who wait, whom the rule has begin now."""
+        from cascadia_sim.engine import kernel
 
-def serve_from_queue(
-    fleet: Fleet, requests: Requests, timings: Sequence[ReplicaTiming], rule: QueueingRule, replica: Ints
-) -> None:
-    """Serves like `serve`; while requests wait, the rule looks whenever something ends."""
-    from cascadia_sim.engine import kernel
-
-    # A replica has a request from the moment at which it was given it.
-    requests = requests._replace(arrival_ps=requests.arrival_ps.copy())
-    wake = fleet.state[:, kernel.WAKE]
-    in_hand: list[list[int]] = [[] for _ in timings]
-    read, wrote, arrivals = (
-        column.tolist() for column in (requests.input_tokens, requests.output_tokens, requests.arrival_ps)
-    )
-    n, came, now_ps = len(arrivals), 0, 0
-    while came < n or rule.waits:
-        next_ps = arrivals[came] if came < n else kernel.NEVER
-        if rule.waits:
-            again_ps = rule.again_s * PS_PER_S
-            # One picosecond later than asked: truncated, the instant may lie before it, and the rule would
-            # ask for the same again for ever.
-            next_ps = min(next_ps, int(wake.min()), int(again_ps) + 1 if again_ps < next_ps else next_ps)
-        if next_ps == kernel.NEVER:
+        if now_ps >= kernel.NEVER - 1:
             raise BadInput("rule", "keeps requests although all replicas are idle", "let it give them away")
-        now_ps = max(now_ps, next_ps)
-        for lane in np.flatnonzero(wake <= now_ps).tolist():
-            kernel.advance(fleet, requests, lane, now_ps)
-            in_hand[lane] = _told(requests, timings, lane, in_hand[lane], rule, wrote)
-        while came < n and arrivals[came] <= now_ps:
-            rule.came(came, read[came], now_ps / PS_PER_S)
-            came += 1
-        for request, lane in rule.placed(now_ps / PS_PER_S):
-            replica[request] = lane
-            requests.arrival_ps[request] = now_ps
-            in_hand[lane].append(request)
-            kernel.append(fleet, requests, lane, request, 0)
-        if rule.waits:
-            for lane in np.flatnonzero(wake <= now_ps).tolist():
-                # Starts what was just placed: its lane would wake at this very instant for ever, and time
-                # stand still.
-                kernel.advance(fleet, requests, lane, now_ps + 1)
-    for lane in range(len(timings)):
-        kernel.advance(fleet, requests, lane, kernel.NEVER)
+        self._tell(fleet, requests)
+        for visit, at in self._placed(requests, network, visits, now_ps):
+            lane = self._lanes[at]
+            network.replica[visit] = lane
+            # A replica has a request from the moment at which it was given it.
+            if (came_ps := int(requests.arrival_ps[visit])) < now_ps:
+                self.came_ps[visit], requests.arrival_ps[visit] = came_ps, now_ps
+            self._in_hand[at].append(visit)
+            kernel.append(fleet, requests, lane, visit, 1)
+
+    def _placed(
+        self, requests: Requests, network: Network, visits: list[int], now_ps: int
+    ) -> Iterable[tuple[int, int]]:
+        rule, now_s = self._rule, now_ps / PS_PER_S
+        if not self._queues:
+            return [(v, rule.choose(v, int(requests.input_tokens[v]), now_s)) for v in visits]  # type: ignore[union-attr]
+        for v in visits:
+            rule.came(v, int(requests.input_tokens[v]), now_s)  # type: ignore[union-attr]
+        placed = rule.placed(now_s)  # type: ignore[union-attr]
+        network.again_ps[self.group] = self._again_ps(now_ps)
+        return placed
+
+    def _again_ps(self, now_ps: int) -> int:
+        from cascadia_sim.engine import kernel
+
+        if not self._rule.waits:  # type: ignore[union-attr]
+            return kernel.NEVER
+        again_ps = self._rule.again_s * PS_PER_S  # type: ignore[union-attr]
+        # One picosecond later than asked: truncated, the instant may lie before it, and the rule would ask for the
+        # same again for ever.
+        return max(int(again_ps), now_ps) + 1 if again_ps < kernel.NEVER - 1 else kernel.NEVER - 1
+
+    def _tell(self, fleet: Fleet, requests: Requests) -> None:
+        """Tells the rule what has ended since it was asked, by replica."""
+        from cascadia_sim.engine import kernel
+
+        for at in np.flatnonzero(fleet.state[self._lanes, kernel.ANSWERED]).tolist():
+            fleet.state[self._lanes[at], kernel.ANSWERED] = 0
+            which = np.array(self._in_hand[at])
+            done = requests.finish_ps[which] >= 0
+            self._in_hand[at] = which[~done].tolist()
+            at_ps = _at_client(requests, self._timings, at, which[done])
+            for visit, ended_ps in zip(which[done].tolist(), at_ps.tolist(), strict=True):
+                self._rule.ended(visit, at, int(requests.output_tokens[visit]), ended_ps / PS_PER_S)
 
 
-def _told(
-    requests: Requests, timings: Sequence[ReplicaTiming], lane: int, in_hand: list[int],
-    rule: Rule | QueueingRule, wrote: list[int],
-) -> list[int]:  # fmt: skip
-    """Tells the rule what has ended at a lane, and returns what is still in hand."""
-    still, ended = _parted(requests, in_hand)
-    if ended:
-        finish_ps = _at_client(requests, timings, lane, np.array(ended))
-        for one, at_ps in zip(ended, finish_ps.tolist(), strict=True):
-            rule.ended(one, lane, wrote[one], at_ps / PS_PER_S)
-    return still
+def run(
+    fleet: Fleet,
+    requests: Requests,
+    sites: Sites,
+    network: Network,
+    paths: Paths,
+    until_ps: int,
+    ruled: Sequence[Ruled] = (),
+) -> None:
+    """Runs a network up to `until_ps`; groups that `by_load` says have a rule of their own are among `ruled`."""
+    from cascadia_sim.engine import kernel
+
+    while (left := kernel.together(fleet, requests, sites, network, paths, until_ps)) >= 0:
+        came, now_ps = network.due[:left], int(network.paused_ps[0])
+        for each in ruled:
+            visits = came[network.group[came] == each.group].tolist()
+            if visits or network.again_ps[each.group] <= now_ps:
+                each.asked(fleet, requests, network, visits, now_ps)
 
 
-def _parted(requests: Requests, in_hand: list[int]) -> tuple[list[int], list[int]]:
-    """Requests that are still in hand, and those that have ended since."""
-    ended = requests.finish_ps[in_hand] >= 0
-    if not ended.any():
-        return in_hand, []
-    which = np.array(in_hand)
-    return which[~ended].tolist(), which[ended].tolist()
+def serve(
+    fleet: Fleet,
+    requests: Requests,
+    sites: Sites,
+    timings: Sequence[ReplicaTiming],
+    rule: Rule | QueueingRule,
+    replica: Ints,
+) -> None:
+    """Sends the requests [n] of one stage as `rule` has it, writes that to `replica` [n], and runs all out."""
+    from cascadia_sim.engine import kernel
+
+    n = replica.size
+    network = network_of(
+        np.zeros(n, np.int64),
+        np.full(n, -1, np.int64),
+        np.arange(n),
+        sizes=(len(timings),),
+        by_load=np.array([kernel.OWN_RULE]),
+        most_load=np.array([np.inf]),
+        apis=no_apis(1),
+    )
+    # The caller's arrivals are not those at replicas.
+    requests = requests._replace(arrival_ps=requests.arrival_ps.copy())
+    ruled = Ruled(0, np.arange(len(timings)), timings, rule)
+    run(fleet, requests, sites, network, no_paths(n, n), until_ps=kernel.NEVER, ruled=(ruled,))
+    replica[:] = network.replica
 
 
 def _at_client(requests: Requests, timings: Sequence[ReplicaTiming], lane: int, which: Ints) -> Ints:

@@ -79,8 +79,7 @@ def _served(stage: CascadeStage, who: Ints, arrival_ps: Ints, dispatch: Dispatch
     if stage.elsewhere is not None:
         return simulate_elsewhere(stage.elsewhere, who, arrival_ps)
     lengths = stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
-    rule = stage.rule() if stage.rule is not None and len(stage.replicas) > 1 else None
-    return simulate_stage(stage.replicas, dispatch, arrival_ps, *lengths, rule=rule)
+    return simulate_stage(stage.replicas, dispatch, arrival_ps, *lengths, rule=stage.own_rule)
 
 
 def _judge(

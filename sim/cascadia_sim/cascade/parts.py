@@ -1,12 +1,12 @@
 """Parts of a simulated cascade, and the result of its simulation."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_sim.cascade.by_rule import QueueingRule, Rule
+from cascadia_sim.cascade.by_rule import MakeRule, QueueingRule, Rule
 from cascadia_sim.cascade.elsewhere import Elsewhere
 from cascadia_sim.cascade.stage import StageRun
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, Replica
@@ -25,7 +25,7 @@ class CascadeStage:
     as the last deployed stage does. `judged`: whose answer waits for a verdict, told of all or of each; who is not
     judged is answered here, and `accept` is then no matter; `tried`: whose answer waits all the same for verdicts that
     send nobody on, at the last stage too. `rule` makes what shares its requests among the replicas, where that is none
-    of the simulator's own; it is not asked where a judge of several stages is simulated with them.
+    of the simulator's own; it is asked once a run.
     """
 
     replicas: tuple[Replica, ...]
@@ -36,12 +36,17 @@ class CascadeStage:
     enter: Bools | None = None
     judged: bool | Bools = True
     tried: Bools | None = None
-    rule: Callable[[], Rule | QueueingRule] | None = None
+    rule: MakeRule | None = None
     elsewhere: Elsewhere | None = None
 
     @property
     def deployed(self) -> bool:
         return bool(self.replicas) or self.elsewhere is not None
+
+    @property
+    def own_rule(self) -> Rule | QueueingRule | None:
+        """Rule of one run, as it begins; None where one of the simulator's own does."""
+        return self.rule() if self.rule is not None and self.replicas else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,9 +18,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cascadia_sim.cascade.by_rule import MakeRule, Ruled, run
 from cascadia_sim.cascade.elsewhere import Elsewhere, apis_of
 from cascadia_sim.cascade.parts import Bools
-from cascadia_sim.engine.arrays import Apis, Fleet, Network, Paths, Requests, Sites, no_paths
+from cascadia_sim.engine.arrays import Apis, Fleet, Network, Paths, Requests, Sites, network_of, no_paths
 from cascadia_sim.engine.dispatch import DEFAULT, Dispatch, check_dispatch
 from cascadia_sim.engine.requests import check_timing
 from cascadia_sim.errors import BadInput
@@ -96,7 +97,9 @@ class Answers(NamedTuple):
 
 class RollingCascade:
     """`judge` None: verdicts are there at once. Group s is stage s; the judge's is `self.judge_group`. `apis` [S] are
-    the stages elsewhere, None for the others: they serve without replicas and turn nobody away.
+    the stages elsewhere, None for the others: they serve without replicas and turn nobody away. `rules` [S] make what
+    shares a stage's requests in place of `dispatch`, None where that does; replicas of such a stage neither come nor go
+    once time has begun, and turn nobody away.
 
     A stage whose chosen replica has more than `most_load` tokens per weight in hand turns a request away: at the first
     stage it is lost, later the answer before is given. Verdicts are never refused.
@@ -112,6 +115,7 @@ class RollingCascade:
         dispatch: Dispatch = DEFAULT,
         most_load: float = np.inf,
         apis: Sequence[Elsewhere | None] = (),
+        rules: Sequence[MakeRule | None] = (),
     ) -> None:
         check_dispatch(dispatch)
         stages, n = asked.input_tokens.shape
@@ -122,6 +126,8 @@ class RollingCascade:
         self._by_load = np.full(stages + 1, dispatch == "least-outstanding", np.int64)
         self._most_load = np.append(np.full(stages, most_load), np.inf)
         self._apis = (*apis, *[None] * (stages + 1 - len(apis)))
+        self._rules = {group: make for group, make in enumerate(rules) if make is not None}
+        self._ruled: list[Ruled] | None = None
         self._timings: list[ReplicaTiming] = []
         self._group_of: list[int] = []
         self._open: list[list[int]] = [[] for _ in range(stages + 1)]
@@ -142,6 +148,7 @@ class RollingCascade:
         from cascadia_sim.engine.fleet import with_more_lanes
 
         check_timing(timing)
+        self._check_rule(group)
         room = timing.kv_tokens // timing.block_size * timing.block_size * timing.lanes
         # Here, since the kernel would wait for ever for room that the longest request can never get.
         if self._longest[group] > room:
@@ -164,6 +171,7 @@ class RollingCascade:
     def close(self, replica: int) -> None:
         """Closes a replica: it gets no new requests, but for the stragglers of a stage that nobody else serves."""
         group = self._group_of[replica]
+        self._check_rule(group)
         others = [r for r in self._open[group] if r != replica]
         if others:
             self._open[group] = others
@@ -174,6 +182,10 @@ class RollingCascade:
         # Still among the open where it is the last: who arrived under an earlier routing may yet come to it.
         self._closed.add(replica)
         self._arrange()
+
+    def _check_rule(self, group: int) -> None:
+        if group in self._rules and self._ruled is not None:
+            raise BadInput("replica", "is of a stage with a rule of its own", "open all before time begins")
 
     def idle(self, replica: int) -> bool:
         """Tells whether the replica has finished all that it had, or will get."""
@@ -245,13 +257,32 @@ class RollingCascade:
 
     def advance(self, until_ps: int) -> None:
         """All that happens before `until_ps`. Who arrives then meets what was opened and closed up to now."""
-        from cascadia_sim.engine import kernel
-
+        if self._ruled is None:
+            self._ruled = self._begin_rules()
         self._enter(until_ps)
         if self._requests is not None:
             network = self._network._replace(entry=self._network.entry[: self._known])
-            kernel.together(self._fleet, self._requests, self._sites, network, self._paths, until_ps)
+            run(
+                self._fleet,
+                self._requests,
+                self._sites,
+                network,
+                self._paths,
+                until_ps=until_ps,
+                ruled=self._ruled,
+            )
         self.now_ps = until_ps
+
+    def _begin_rules(self) -> list[Ruled]:
+        from cascadia_sim.engine.kernel import OWN_RULE
+
+        ruled = []
+        for group, make in self._rules.items():
+            lanes = self._open[group]
+            if lanes:
+                self._by_load[group] = OWN_RULE
+                ruled.append(Ruled(group, np.array(lanes), [self._timings[lane] for lane in lanes], make()))
+        return ruled
 
     def finish(self) -> None:
         """Runs until all is answered."""
@@ -424,20 +455,16 @@ class RollingCascade:
         def column(value: int = 0) -> Ints:
             return np.full(capacity, value, np.int64)
 
-        return Network(
-            group=column(),
-            successor=column(-1),
-            entry=column(),
-            entered=np.zeros(1, np.int64),
-            first_replica=first_replica,
-            serves=np.array(self._group_of, np.int64),
+        network = network_of(
+            column(),
+            column(-1),
+            column(),
+            sizes=[0] * len(self._apis),
             by_load=self._by_load,
             most_load=self._most_load,
             apis=apis_of(self._apis),
-            replica=column(),
-            due=column(),
-            ended=np.zeros(1, np.int64),
         )
+        return network._replace(first_replica=first_replica, serves=np.array(self._group_of, np.int64))
 
 
 def _paths(asked: CascadeRequests, judge: VerdictTokens | VerdictDelays | None) -> Paths:

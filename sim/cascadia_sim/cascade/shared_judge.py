@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cascadia_sim.cascade.by_rule import QueueingRule, Rule, Ruled, run
 from cascadia_sim.cascade.elsewhere import Elsewhere, apis_of
 from cascadia_sim.cascade.parts import (
     CascadeStage,
@@ -21,7 +22,7 @@ from cascadia_sim.cascade.parts import (
     verdict_tokens,
 )
 from cascadia_sim.cascade.stage import StageRun, check_replicas
-from cascadia_sim.engine.arrays import Apis, Network, no_paths
+from cascadia_sim.engine.arrays import Apis, network_of, no_paths
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
 from cascadia_sim.engine.requests import RequestArrays, check_fit, check_ran, request_arrays
 from cascadia_sim.iteration.timing import Ints
@@ -32,7 +33,7 @@ class _Group:
     """Replicas behind one dispatch rule, and the visits to them, numbered on from the group before.
 
     `most_output`: what the dispatcher knows that no answer exceeds, in tokens. `elsewhere` has the times of the visits
-    to a stage without replicas.
+    to a stage without replicas. `rule` shares visits in place of `dispatch`.
     """
 
     replicas: tuple[Replica, ...]
@@ -40,6 +41,7 @@ class _Group:
     visits: RequestArrays
     most_output: int | None = None
     elsewhere: Elsewhere | None = None
+    rule: Rule | QueueingRule | None = None
 
 
 def simulate_together(
@@ -61,7 +63,7 @@ def _stage_group(stage: CascadeStage, dispatch: Dispatch, who: Ints, arrival_ps:
     lengths = stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
     visits, api = request_arrays(arrival_ps[who], *lengths), stage.elsewhere
     if api is None:
-        return _Group(stage.replicas, dispatch, visits)
+        return _Group(stage.replicas, dispatch, visits, rule=stage.own_rule)
     times = Elsewhere(api.first_ps[who], api.whole_ps[who], api.per_minute)
     return _Group((), dispatch, visits, elsewhere=times)
 
@@ -112,23 +114,27 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
         *(np.concatenate(column) for column in zip(*(g.visits for g in groups), strict=True))
     )
     sizes = [g.visits.arrival_ps.size for g in groups]
-    first_replica = np.cumsum([0, *(len(g.replicas) for g in groups)], dtype=np.int64)
-    network = Network(
-        group=np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
-        successor=successor,
-        entry=entry,
-        entered=np.zeros(1, np.int64),
-        first_replica=first_replica,
-        serves=np.repeat(np.arange(len(groups), dtype=np.int64), [len(g.replicas) for g in groups]),
-        by_load=np.array([g.dispatch == "least-outstanding" for g in groups], np.int64),
+    network = network_of(
+        np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
+        successor,
+        entry,
+        sizes=[len(g.replicas) for g in groups],
+        by_load=np.array(
+            [kernel.OWN_RULE if g.rule else g.dispatch == "least-outstanding" for g in groups], np.int64
+        ),
         most_load=np.full(len(groups), np.inf),
         apis=_apis(groups),
-        replica=np.zeros(successor.size, np.int64),
-        due=np.zeros(successor.size, np.int64),
-        ended=np.zeros(1, np.int64),
     )
+    first_replica = network.first_replica
     paths = no_paths(successor.size, entry.size)
-    kernel.together(fleet, requests, sites, network, paths, kernel.NEVER)
+    ruled = [
+        Ruled(i, np.arange(first_replica[i], first_replica[i + 1]), [r.timing for r in g.replicas], g.rule)
+        for i, g in enumerate(groups)
+        if g.rule is not None
+    ]
+    run(fleet, requests, sites, network, paths, until_ps=kernel.NEVER, ruled=ruled)
+    for visit, came_ps in ((v, ps) for each in ruled for v, ps in each.came_ps.items()):
+        requests.arrival_ps[visit] = came_ps
     check_ran(requests.arrival_ps, requests.finish_ps)
     first_token_ps, finish_ps = (t + paths.wait_ps for t in (requests.first_token_ps, requests.finish_ps))
     runs, arrivals = [], []

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cascadia_sim.cascade.by_rule import QueueingRule, Rule, serve, serve_from_queue
+from cascadia_sim.cascade.by_rule import QueueingRule, Rule, serve
 from cascadia_sim.engine.arrays import Fleet, Requests
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
@@ -102,10 +102,8 @@ def _run(
     fleet, requests = fleet_of([r.timing for r in replicas]), requests_of(*given)
     sites = sites_of(replicas, (most_output,))
     replica = np.zeros(n, np.int64)
-    if rule is not None and isinstance(rule, QueueingRule):  # a protocol: asked of None too, it takes 20 us
-        serve_from_queue(fleet, requests, [r.timing for r in replicas], rule, replica)
-    elif rule is not None:
-        serve(fleet, requests, [r.timing for r in replicas], rule, replica)
+    if rule is not None:
+        serve(fleet, requests, sites, [r.timing for r in replicas], rule, replica)
     elif dispatch == "least-outstanding" and len(replicas) > 1:
         kernel.dispatch_by_load(fleet, requests, sites, replica)
     else:

@@ -1,5 +1,6 @@
 """The arrays that the kernel works on. It allocates none of them; `kernel_fleet` does."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -137,6 +138,10 @@ class Network(NamedTuple):
     `first_replica` are places in `Sites.open`. `most_load`: tokens per weight beyond which a replica takes nobody in.
     `apis` are groups without replicas. `replica` and `ended` [1], the requests of which nothing more comes, are
     written; `due` is working room.
+
+    Where `by_load` says so a rule of the caller's shares a group's visits (`cascade/by_rule.py`). `again_ps` [G]: when
+    it wants to be asked again, and before that whenever a replica of the group has ended something; NEVER where it
+    keeps nobody waiting. `paused_ps` [1]: the instant at which it is asked; -1 while none is.
     """
 
     group: Ints  # [V]
@@ -145,12 +150,51 @@ class Network(NamedTuple):
     entered: Ints
     first_replica: Ints  # [G + 1]
     serves: Ints  # [R], the group of each lane
-    by_load: Ints  # [G], 1: least outstanding, 0: round robin
+    by_load: Ints  # [G], 1: least outstanding, 0: round robin, 2: a rule of the caller's
     most_load: Floats  # [G]
     apis: Apis
     replica: Ints  # [V]
     due: Ints  # [V]
     ended: Ints  # [1]
+    again_ps: Ints  # [G]
+    paused_ps: Ints  # [1]
+
+
+def network_of(
+    group: Ints,
+    successor: Ints,
+    entry: Ints,
+    *,
+    sizes: Sequence[int],
+    by_load: Ints,
+    most_load: Floats,
+    apis: Apis,
+) -> Network:
+    """Network before anything has arrived; `sizes` of its groups in replicas, which are numbered group after group."""
+    visits, groups = group.size, len(sizes)
+    return Network(
+        group,
+        successor,
+        entry,
+        entered=np.zeros(1, np.int64),
+        first_replica=np.cumsum([0, *sizes], dtype=np.int64),
+        serves=np.repeat(np.arange(groups, dtype=np.int64), sizes),
+        by_load=by_load,
+        most_load=most_load,
+        apis=apis,
+        replica=np.zeros(visits, np.int64),
+        due=np.zeros(visits, np.int64),
+        ended=np.zeros(1, np.int64),
+        again_ps=np.full(groups, np.iinfo(np.int64).max, np.int64),
+        paused_ps=np.full(1, -1, np.int64),
+    )
+
+
+def no_apis(groups: int) -> Apis:
+    """Groups of which none is elsewhere."""
+    none = np.zeros(0, np.int64)
+    nothing = np.zeros(groups + 1, np.int64)
+    return Apis(np.zeros(groups, np.bool_), none, none, nothing, none, np.zeros(groups, np.int64))
 
 
 class Paths(NamedTuple):

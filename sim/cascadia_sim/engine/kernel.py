@@ -37,6 +37,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 NEVER = np.iinfo(np.int64).max
 REFUSED = -1
+OWN_RULE = 2
+"""Of `Network.by_load`."""
 
 # Of `cascadia.dispatch`, whose rules are told here once more for the simulator, as `_shift` tells that of
 # `cascadia.domain.gear`; tests hold both to the same choices.
@@ -1001,11 +1003,13 @@ def _send(requests: Requests, apis: Apis, group: int, visit: int, now: int) -> i
 @compiled
 def _deliver(
     fleet: Fleet, requests: Requests, sites: Sites, network: Network, paths: Paths, due: int, now: int
-) -> None:
+) -> int:
     """The first `due` of `network.due` arrive, those that arrive together in order of their numbers.
 
-    Where a replica has too much to do, who is sent there is refused: nothing comes of the visit.
+    Where a replica has too much to do, who is sent there is refused: nothing comes of the visit. Returns how many are
+    left for the caller's rules, first in `network.due`.
     """
+    left = 0
     # By number, whichever lane told of them first; an insertion, since few ever fall on one picosecond.
     for i in range(1, due):
         visit, at = network.due[i], i
@@ -1021,6 +1025,10 @@ def _deliver(
             requests.arrival_ps[visit], network.replica[visit] = now, first
             _wait(paths, visit, _send(requests, network.apis, group, visit, now))
             continue
+        if network.by_load[group] == OWN_RULE:
+            requests.arrival_ps[visit], network.due[left] = now, visit
+            left += 1
+            continue
         tokens = requests.input_tokens[visit] + expected(sites, group)
         if network.by_load[group]:
             replica = least_outstanding(fleet, sites, group, first, end, tokens)
@@ -1033,6 +1041,16 @@ def _deliver(
             append(fleet, requests, replica, visit, tokens)
         else:
             network.ended[0] += 1
+    return left
+
+
+@compiled
+def _schedule(fleet: Fleet, requests: Requests, now: int) -> None:
+    """Schedules what all lanes do at `now`, when all has ended and come that does then."""
+    for which in range(fleet.state.shape[0]):
+        if fleet.state[which, WAKE] <= now:
+            # `now + 1`, for an iteration is scheduled before `until` only: these start at `now` itself.
+            advance(fleet, requests, which, now + 1)
 
 
 @compiled
@@ -1160,13 +1178,18 @@ def _client_ps(requests: Requests, sites: Sites, which: int, visit: int) -> int:
 @compiled
 def together(
     fleet: Fleet, requests: Requests, sites: Sites, network: Network, paths: Paths, until_ps: int
-) -> None:
+) -> int:
     """Runs all lanes of a network of stages in step: whose client has the answer here arrives there at that instant.
 
-    At each instant before `until_ps`: end what ends then, deliver what that sets free, and only then schedule.
+    At each instant before `until_ps`: end what ends then, deliver what that sets free, and only then schedule. Between
+    the last two it returns where a rule of the caller's is to be asked: for how many visits, first in `network.due`;
+    called again, it goes on from there. -1 where all before `until_ps` has been.
     """
     lanes = fleet.state.shape[0]
     chooses = paths.arrival_ps.size > 0
+    if network.paused_ps[0] >= 0:
+        _schedule(fleet, requests, network.paused_ps[0])
+        network.paused_ps[0] = -1
     while True:
         entered = network.entered[0]
         now = NEVER
@@ -1176,8 +1199,10 @@ def together(
             now = min(now, paths.later_ps[0])
         for which in range(lanes):
             now = min(now, fleet.state[which, WAKE])
+        for group in range(network.again_ps.size):
+            now = min(now, network.again_ps[group])
         if now >= until_ps:
-            return
+            return -1
         due = 0
         while entered < network.entry.size:
             if (paths.arrival_ps[entered] if chooses else requests.arrival_ps[network.entry[entered]]) > now:
@@ -1209,9 +1234,16 @@ def together(
                     paths.wait_ps[visit] += _client_ps(requests, sites, which, visit)
                     due = _answered(network, paths, visit, due, now)
                 fleet.state[which, FINISHED] = 0
-                learn(fleet, sites, which, network.serves[which])
-        _deliver(fleet, requests, sites, network, paths, due=due, now=now)
-        for which in range(lanes):
-            if fleet.state[which, WAKE] <= now:
-                # `now + 1`, for an iteration is scheduled before `until` only: these start at `now` itself.
-                advance(fleet, requests, which, now + 1)
+                group = network.serves[which]
+                if network.by_load[group] != OWN_RULE:
+                    learn(fleet, sites, which, group)
+                elif network.again_ps[group] < NEVER:
+                    network.again_ps[group] = now
+        left = _deliver(fleet, requests, sites, network, paths, due=due, now=now)
+        asks = left > 0
+        for group in range(network.again_ps.size):
+            asks = asks or network.again_ps[group] <= now
+        if asks:
+            network.paused_ps[0] = now
+            return left
+        _schedule(fleet, requests, now)
