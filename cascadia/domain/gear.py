@@ -21,7 +21,8 @@ HOLD_S = 1.0
 class GearPrediction:
     """Expectations of a plan for a gear: the shares (0-1) of time and of requests that it serves, and of these
     requests the mean quality, its lower bound, the latency's quantiles, and the share (0-1) that is later than
-    the bound on latency.
+    the bound on latency. `usd_per_1k_elsewhere`: what APIs charge for a thousand of them; None where none is asked, and
+    in older plans.
     """
 
     time_share: float
@@ -33,6 +34,7 @@ class GearPrediction:
     p95_s: float
     p99_s: float
     late: float
+    usd_per_1k_elsewhere: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -516,10 +516,15 @@ class Plan:
         last = len(deployed) - 1 - deployed[::-1].index(True)
         if any(not each.last for stage in self.stages if stage.deployed for each in stage.exits):
             return True
+        asked = [deployed[:last]] * len(self.routings)
+        settings = list(self.routings)
+        if len(self.gears) > 1 and self.mixture is None:
+            settings = [(gear.thresholds, gear.skip_below) for gear in self.gears]
+            asked = [[stage.name in gear.stages[:-1] for stage in self.stages] for gear in self.gears]
         return any(
             level > 0 and here and not (skips and skips[at] >= ASKS_NONE)
-            for thresholds, skips in self.routings
-            for at, (level, here) in enumerate(zip(thresholds[:last], deployed, strict=False))
+            for (thresholds, skips), by in zip(settings, asked, strict=True)
+            for at, (level, here) in enumerate(zip(thresholds, by, strict=False))
         )
 
     @property

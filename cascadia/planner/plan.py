@@ -679,9 +679,14 @@ def _with_gears(
             predicted.objective_s,
             carries=alone.headroom or 1.0,
         )
+    asked = [bool(by.any()) for by in search.routings.deployed[list(found.routings)].T]
     plan_ = replace(
         alone,
-        gears=written_gears(search, found, goals.bound_s),
+        stages=tuple(
+            replace(by, external=stage.external if here else None)
+            for by, stage, here in zip(alone.stages, search.problem.stages, asked, strict=True)
+        ),
+        gears=written_gears(search, simulator.problem, found, goals.bound_s),
         predicted=predicted,
         error_range=within,
         wall_s=elapsed(),

@@ -228,6 +228,7 @@ def gears(plan: Plan) -> Table | None:
     """Table of gears; None where one set of thresholds serves all rates."""
     if len(plan.gears) < 2:
         return None
+    paid = any(g.predicted is not None and g.predicted.usd_per_1k_elsewhere is not None for g in plan.gears)
     columns = (
         "Under way, up to",
         "About",
@@ -236,6 +237,7 @@ def gears(plan: Plan) -> Table | None:
         "Requests",
         "Quality",
         "p95",
+        *(("APIs, per 1,000",) if paid else ()),
     )
     rows = tuple(
         (
@@ -247,10 +249,19 @@ def gears(plan: Plan) -> Table | None:
                 for stage, t in zip(plan.stages, g.thresholds, strict=False)
             ),
             *_promised(g),
+            *((Cell(_paid(g)),) if paid else ()),
         )
         for g in plan.gears
     )
     return Table("Gears: settings by how many requests are under way", _heads(columns), rows)
+
+
+def _paid(gear: Gear) -> str:
+    """Dollars that APIs charge for a thousand of the gear's requests."""
+    told = gear.predicted
+    if told is None or told.usd_per_1k_elsewhere is None or not told.request_share:
+        return ""
+    return usd(told.usd_per_1k_elsewhere)
 
 
 def _promised(gear: Gear) -> tuple[Cell, Cell, Cell]:

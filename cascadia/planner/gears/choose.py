@@ -1,11 +1,11 @@
 """Choice of a setting for each level of load: a multiple-choice knapsack over a chain.
 
 Given K settings by falling work, L levels by rising load, the share w[l] of the requests that meet each level, and of
-setting k at level l the quality q[k] and the share late[k, l] that is too late:
+setting k at level l the value v[k], its quality, say, and the share late[k, l] that is too late:
 
-    maximise    sum over l of  w[l] q[k(l)]
+    maximise    sum over l of  w[l] v[k(l)]
     subject to  sum over l of  w[l] late[k(l), l] <= allowed
-                k(0) <= k(1) <= ...          (work never rises with load, and neither does quality)
+                k(0) <= k(1) <= ...          (work never rises with load; nor does quality, or it costs more)
                 at most G different settings
 
 With a multiplier m on lateness the rest is a walk through (level, setting), solved exactly; m is found by bisection
@@ -36,22 +36,20 @@ MULTIPLIER_BEYOND = 1e4
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """`quality` (K), 0-100, and `late` (K, L), 0-1, by falling work; `weight` (L), adding up to 1."""
+    """`value` (K), in points of quality, and `late` (K, L), 0-1, by falling work; `weight` (L), adding up to 1.
+    `follows` (K, K): as of `falls`.
+    """
 
-    quality: Floats
+    value: Floats
     late: Floats
     weight: Floats
-
-    @property
-    def follows(self) -> NDArray[np.bool_]:
-        """Tells whether `falls` says so of the settings."""
-        return falls(self.quality)
+    follows: NDArray[np.bool_]
 
     def late_of(self, chosen: Sequence[int]) -> float:
         return float(self.weight @ self.late[list(chosen), np.arange(len(self.weight))])
 
-    def quality_of(self, chosen: Sequence[int]) -> float:
-        return float(self.weight @ self.quality[list(chosen)])
+    def value_of(self, chosen: Sequence[int]) -> float:
+        return float(self.weight @ self.value[list(chosen)])
 
 
 def falls(quality: Floats) -> NDArray[np.bool_]:
@@ -97,7 +95,7 @@ def _walk(choices: Choices, multiplier: float, most: int) -> tuple[int, ...]:
     met = choices.weight > 0
     weight = np.where(met, choices.weight, BEYOND)
     price = np.where(met, multiplier, max(multiplier, MULTIPLIER_BEYOND))
-    gain = weight * (choices.quality[:, None] - price * choices.late)
+    gain = weight * (choices.value[:, None] - price * choices.late)
     settings, levels = gain.shape
     barred = np.where(choices.follows.T, 0.0, -np.inf)
     value = np.full((most, settings), -np.inf)
@@ -129,15 +127,15 @@ def _back(came: Sequence[tuple[Ints, NDArray[np.bool_]]], used: int, at: int) ->
 def _one_level_better(
     choices: Choices, chosen: tuple[int, ...], allowed: float, most: int
 ) -> tuple[int, ...] | None:
-    """The change of one level that gains most quality."""
+    """The change of one level that gains most."""
     if choices.late_of(chosen) > allowed + TINY:
         return None
-    best, found, follows = choices.quality_of(chosen) + TINY, None, choices.follows
+    best, found, follows = choices.value_of(chosen) + TINY, None, choices.follows
     for level in range(len(chosen)):
-        for setting in range(len(choices.quality)):
+        for setting in range(len(choices.value)):
             other = (*chosen[:level], setting, *chosen[level + 1 :])
             if any(a != b and not follows[a, b] for a, b in pairwise(other)) or len(set(other)) > most:
                 continue
-            if choices.late_of(other) <= allowed + TINY and choices.quality_of(other) > best:
-                best, found = choices.quality_of(other), other
+            if choices.late_of(other) <= allowed + TINY and choices.value_of(other) > best:
+                best, found = choices.value_of(other), other
     return found

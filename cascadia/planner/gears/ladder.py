@@ -8,8 +8,12 @@
 
 A ladder is no worse on its trace than the best of its candidates alone, or there is none. It is better, in this order,
 where less is too late than may be, where its quality keeps the bar (and, where quality is sought, is no less than that
-of the best alone), where it has `IN_HAND` of the lateness that may be left over, and where its quality is higher. A
-ladder is fitted to its trace a little: on another of its kind more is late, which what it has in hand makes up for.
+of the best alone), where, for least cost, APIs charge less, where it has `IN_HAND` of the lateness that may be left
+over, and where its quality is higher. A ladder is fitted to its trace a little: on another of its kind more is late,
+which what it has in hand makes up for.
+
+Where APIs are paid for and least cost is sought, a setting is worth what it does not pay them: the light gears may then
+be as good as the heavy ones, and send to an API what the GPUs have no time for.
 """
 
 import math
@@ -31,7 +35,9 @@ from cascadia.planner.gears.choose import Choices, choose, falls
 from cascadia.planner.gears.levels import Spread, spread
 from cascadia.planner.gears.measured import Measured, measured
 from cascadia.planner.gears.played import Decided, Played, play
+from cascadia.planner.search import elsewhere
 from cascadia.planner.search.context import Search
+from cascadia.planner.stability.capacity_shares import limit_shares
 
 Ints = NDArray[np.int64]
 
@@ -57,6 +63,10 @@ LATE_COSTS, BAR_COSTS = 100.0, 10.0
 
 MORE = 12
 """So many ladders more are played from the best pair on."""
+POINTS_OF_DOLLARS = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
+"""Where APIs are paid for: percent of the plan's dollars that a point of quality is worth, until the bar is kept."""
+HOPELESS = 5.0
+"""Times the lateness that may be: what is late by more at steady levels is not tried alone on the trace."""
 PAIRS = ((2, 1), (3, 3), (6, 3))
 MET = (0.7, 0.9)
 """Pairs of gears are so many candidates above and below the best alone, their border at these quantiles of what is
@@ -107,7 +117,8 @@ class Goals:
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundLadder:
     """Gears by `routings`, heaviest first, their ladder, and how the trace goes on it. `rates_rps`: at which steady
-    rate each border's number of requests is under way."""
+    rate each border's number of requests is under way. `elsewhere_usd`: what APIs charge an hour; `limit`: the largest
+    share of its limit that one is sent."""
 
     routings: tuple[int, ...]
     ladder: Ladder
@@ -116,10 +127,8 @@ class FoundLadder:
     played: Played
     late: float
     quality_lower: float
-    peak_rps: float
-    """Beyond the trace: twice its busiest window's rate."""
-    carries_rps: float
-    """What the lightest gear sustains."""
+    elsewhere_usd: float
+    limit: float
 
 
 def find_ladder(
@@ -184,7 +193,15 @@ class _Finder:
     seen: dict[tuple[tuple[int, ...], tuple[float, ...]], FoundLadder] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.follows = falls(self.search.routings.lower[self.among.routings])
+        self.lower = self.search.routings.lower[self.among.routings]
+        usd, work, total = self.among.usd, self.among.work, self.among.total
+        self.priced = bool(usd.any())
+        self.percent_usd = max(self.deployment.usd_per_hour + float(usd.mean()), 1e-12) / 100
+        self.follows = falls(self.lower)
+        if self.priced:
+            later = np.arange(len(usd)) > np.arange(len(usd))[:, None]
+            less = (work < work[:, None]) | (total < total[:, None])
+            self.follows |= later & less & (usd > usd[:, None])
 
     def best(self) -> FoundLadder | None:
         alone = self._best_alone()
@@ -222,13 +239,13 @@ class _Finder:
 
     def _in_time_at_each_level(self) -> FoundLadder | None:
         """The best at each level of which enough is in time there, else the lightest (CascadeServe's rule)."""
-        late, lower = self.measured.late, self.search.routings.lower[self.among.routings]
-        chosen = [max(range(len(self.among)), key=lambda k: (late[k, 0] <= self.goals.late, lower[k]))]
+        late = self.measured.late
+        chosen = [max(range(len(self.among)), key=lambda k: (late[k, 0] <= self.goals.late, self._worth(k)))]
         for level in range(1, len(self.spread)):
             before = chosen[-1]
             may = [before, *np.flatnonzero(self.follows[before]).tolist()]
             in_time = [k for k in may if late[k, level] <= self.goals.late]
-            chosen.append(max(in_time, key=lambda k: lower[k]) if in_time else may[-1])
+            chosen.append(max(in_time, key=self._worth) if in_time else may[-1])
         while len(set(chosen)) > self.goals.most:
             # Whom the rarest gear served gets the next lighter one, which is in time there too.
             weight = {
@@ -241,12 +258,14 @@ class _Finder:
         return self._played(gears, borders) if len(gears) > 1 else None
 
     def _pairs(self, alone: int) -> Iterator[tuple[tuple[int, ...], tuple[float, ...]]]:
-        """Two gears on either side of the best candidate alone, apart by so many candidates in order of quality.
+        """Two gears on either side of the best candidate alone, apart by so many candidates in order of quality, or of
+        work where APIs are paid for.
 
         Steady levels do not tell what bursts shorter than a latency do; these starts ask the trace itself.
         """
-        lower = self.search.routings.lower[self.among.routings]
-        order = np.argsort(lower, kind="stable").tolist()
+        order = np.argsort(self.lower, kind="stable").tolist()
+        if self.priced:
+            order = list(reversed(range(len(self.among))))
         at = order.index(alone)
         met = _under_way(self._played((alone,), ()).played)
         for heavier, lighter in PAIRS:
@@ -255,8 +274,23 @@ class _Finder:
                 for quantile in MET:
                     yield gears, _rising([float(np.quantile(met, quantile))])
 
-    def _corrected(self, found: FoundLadder, chosen: Sequence[int]) -> Choices:
-        """Choices measured at steady levels, moved by what `chosen` shows on the trace at each of them."""
+    def _worth(self, k: int) -> tuple[float, ...]:
+        """Key of a candidate: the larger, the better where it is in time."""
+        if not self.priced:
+            return (float(self.lower[k]),)
+        return min(float(self.lower[k]), self.goals.bar), -float(self.among.usd[k])
+
+    def _values(self) -> Iterator[Floats]:
+        """Values of the candidates, of which the first is taken with which the bar is kept."""
+        if not self.priced:
+            yield self.lower
+            return
+        paid = self.among.usd / self.percent_usd
+        for worth in POINTS_OF_DOLLARS if self.goals.floor < self.goals.bar else (0.0,):
+            yield worth * self.lower - paid
+
+    def _corrected(self, found: FoundLadder, chosen: Sequence[int]) -> Floats:
+        """Lateness measured at steady levels, moved by what `chosen` shows on the trace at each of them."""
         late = found.played.latency_s > self.goals.bound_s
         met = np.bincount(self.spread.met, minlength=len(self.spread) - 1)
         shown = np.bincount(self.spread.met, weights=late, minlength=len(self.spread) - 1) / met
@@ -264,17 +298,21 @@ class _Finder:
         # Differences and not ratios: a steady level may show no late request at all. None is known beyond the
         # trace.
         moved = np.append(shown - np.minimum(steady, 1.0), 0.0)
-        late_at = np.where(
+        late_at: Floats = np.where(
             self.measured.late < 1, np.clip(self.measured.late + moved, 0, 1), self.measured.late
         )
-        lower = self.search.routings.lower[self.among.routings]
-        return Choices(lower, late_at, self.spread.weight)
+        return late_at
 
-    def _chosen(self, choices: Choices) -> list[tuple[list[int], FoundLadder]]:
+    def _chosen(self, late_at: Floats) -> list[tuple[list[int], FoundLadder]]:
         """Ladders for several amounts of lateness, with the candidate of each level that the trace has."""
         found = []
         for part in LATENESS:
-            chosen = list(choose(choices, part * self.goals.safe, self.goals.most))
+            chosen = list[int]()
+            for value in self._values():
+                choices = Choices(value, late_at, self.spread.weight, self.follows)
+                chosen = list(choose(choices, part * self.goals.safe, self.goals.most))
+                if not self.priced or self.spread.weight @ self.lower[chosen] >= self.goals.bar:
+                    break
             gears, borders = self._laddered(chosen)
             if len(gears) > 1:
                 found.append((chosen[:-1], self._played(gears, borders)))
@@ -306,7 +344,7 @@ class _Finder:
         return bool(work[candidate] <= LIGHTER * work[than] or total[candidate] <= LIGHTER * total[than])
 
     def _lightest(self, than: int) -> int:
-        """The candidate with the least work of those that are less good; itself where none is."""
+        """The candidate with the least work of those that may follow; itself where none may."""
         return int(np.flatnonzero(self.follows[than]).max(initial=than))
 
     def _finite(self, candidate: int) -> list[float]:
@@ -317,9 +355,12 @@ class _Finder:
         """The candidate with the best quality that keeps the bound on the whole trace; else the least late.
 
         Lateness mostly rises with quality: bisection finds about where the bound is, and a few above that are tried.
+        Where APIs are paid for, those that keep the bar are tried by what they pay, until one is in time.
         """
-        order = np.argsort(self.search.routings.lower[self.among.routings], kind="stable").tolist()
+        order = np.argsort(self.lower, kind="stable").tolist()
         low, high = 0, len(order)
+        if self.priced:
+            low = high = len(order) if self._cheapest_in_time() else 0
         while low < high:
             middle = (low + high) // 2
             if self._played((order[middle],), ()).late <= self.goals.late:
@@ -331,6 +372,13 @@ class _Finder:
             self._played((k,), ())
         alone = [(found, gears[0]) for (gears, _), found in self.seen.items() if len(gears) == 1]
         return min(alone, key=lambda each: self._rank(each[0], math.inf))[1]
+
+    def _cheapest_in_time(self) -> bool:
+        """Plays candidates that keep the bar alone, by what they pay, and tells whether one is in time."""
+        steady = self.spread.weight @ self.measured.late.T
+        good = (self.lower >= self.goals.bar) & (steady <= HOPELESS * self.goals.late)
+        by_usd = np.argsort(self.among.usd, kind="stable").tolist()
+        return any(good[k] and self._played((k,), ()).late <= self.goals.late for k in by_usd)
 
     def _climb(self, best: FoundLadder, plays: int) -> None:
         """Steps to better ladders beside the best, until none helps or so many were played."""
@@ -362,19 +410,23 @@ class _Finder:
     def _worse(self, found: FoundLadder) -> float:
         """Value that a climb makes small: a little more lateness than allowed may lead to where there is less."""
         late, lower = max(found.late - self.goals.safe, 0.0), found.quality_lower
-        return LATE_COSTS * late + BAR_COSTS * max(self.goals.bar - lower, 0.0) - lower
+        late += max(found.limit - 1.0, 0.0)
+        worth = -found.elsewhere_usd / self.percent_usd if self.priced else lower
+        return LATE_COSTS * late + BAR_COSTS * max(self.goals.bar - lower, 0.0) - worth
 
     @property
     def plays(self) -> int:
         """Number of ladders of several gears that were played."""
         return sum(len(gears) > 1 for gears, _ in self.seen)
 
-    def _rank(self, found: FoundLadder, least: float) -> tuple[float, float, float, float]:
+    def _rank(self, found: FoundLadder, least: float) -> tuple[float, ...]:
         """Smaller is better. Nothing is in hand of what has less quality than `least`."""
         beyond, short = max(found.late - self.goals.late, 0.0), max(self.goals.bar - found.quality_lower, 0.0)
+        beyond += max(found.limit - 1.0, 0.0)
         in_hand = found.quality_lower >= least
         over = max(found.late - self.goals.safe, 0.0) if in_hand else self.goals.late
-        return beyond, short, over, -found.quality_lower
+        paid = found.elsewhere_usd if self.priced else 0.0
+        return beyond, short, paid, over, -found.quality_lower
 
     def _played(self, gears: tuple[int, ...], borders: tuple[float, ...]) -> FoundLadder:
         key = gears, borders
@@ -388,6 +440,8 @@ class _Finder:
         decided = [self.decided(k) for k in routings]
         played = play(self.simulator, self.deployment, decided, ladder)
         share = np.bincount(played.gear, minlength=len(gears)) / len(played.gear)
+        problem, by = self.simulator.problem, played.decided
+        usd = elsewhere.usd_an_hour(problem, by.reached, by.judged) if elsewhere.charges(problem) else 0.0
         return FoundLadder(
             routings,
             ladder,
@@ -395,8 +449,8 @@ class _Finder:
             played=played,
             late=float((played.latency_s > self.goals.bound_s).mean()),
             quality_lower=float(share @ self.search.routings.lower[list(routings)]),
-            peak_rps=self.spread.levels[-1].rate_rps,
-            carries_rps=self.search.problem.workload.rate_rps / max(float(self.among.work[gears[-1]]), 1e-9),
+            elsewhere_usd=round(usd, 6),
+            limit=max(limit_shares(problem, by).values(), default=0.0),
         )
 
     def _rate(self, candidate: int, border: float) -> float:

@@ -1,6 +1,7 @@
 """Notes on a plan's gears, or why it has none."""
 
 from collections.abc import Iterator
+from math import inf
 
 import numpy as np
 
@@ -42,10 +43,11 @@ def gear_notes(
         return
     if found is None:
         yield "gears are off: on these replicas no other setting serves the trace better, whatever the load"
-    if found is not None and dearer_usd > deployment.usd_per_hour:
+    if found is not None and dearer_usd > deployment.usd_per_hour + found.elsewhere_usd:
+        tokens = f" and ${found.elsewhere_usd:,.2f}/h of tokens" if found.elsewhere_usd else ""
         yield (
-            f"on gears replicas for ${deployment.usd_per_hour:,.2f}/h keep the bounds; with one setting the cheapest "
-            f"found took ${dearer_usd:,.2f}/h"
+            f"on gears replicas for ${deployment.usd_per_hour:,.2f}/h{tokens} keep the bounds; with one setting the"
+            f" cheapest found took ${dearer_usd:,.2f}/h"
         )
     yield from _floor(search, deployment, goals)
 
@@ -57,7 +59,7 @@ def _floor(search: Search, deployment: Deployment, goals: Goals) -> Iterator[str
     here = carried_rps(search, deployment, goals.floor)
     floor = max(goals.floor - LOWER, 0.0)
     there = carried_rps(search, deployment, floor)
-    if there >= WORTHWHILE * here > 0:
+    if inf > there >= WORTHWHILE * here > 0:
         yield (
             f"nothing goes below quality_min under load: so these replicas carry up to {here:.3g} requests/s; with"
             f" under_load: {{quality_floor: {floor:.3g}}} they would carry {there:.3g}, and quality_min would hold for"

@@ -12,6 +12,9 @@ So a plan with gears never costs more than one without. Which deployments were s
 for one setting: cheaper ones that it never looked at are not found. Few are walked, so the walk is made for each
 combination of pools, lest cheap replicas of one that are too slow crowd out those of another.
 
+Where APIs are paid for, what a ladder sends them costs too: all that are walked are compared, what was chosen and its
+ladder among them.
+
 Where quality is sought, gears use idle capacity, which cheaper replicas have less of. So replicas that cost less, and
 are as good with one setting, are taken only where their ladder is no worse than the dear ones'.
 """
@@ -29,6 +32,7 @@ from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.refinement.state import PLAINLY_OVERLOADED, Candidate, Refinement, within_limits
 from cascadia.planner.refinement.supersets import parts
+from cascadia.planner.search import elsewhere
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.stability.certificate import certify
@@ -52,6 +56,12 @@ class Placed(NamedTuple):
     def quality_lower(self) -> float:
         return self.candidate.quality_lower if self.ladder is None else self.ladder.quality_lower
 
+    @property
+    def usd_per_hour(self) -> float:
+        if self.ladder is None:
+            return self.candidate.usd_per_hour
+        return self.candidate.deployment.usd_per_hour + self.ladder.elsewhere_usd
+
 
 def cheaper_on_gears(
     search: Search, tried: Sequence[Candidate], chosen: Candidate, progress: Callable[[str], None]
@@ -64,12 +74,15 @@ def cheaper_on_gears(
     goals, simulator = Goals.of(search.problem, deadline.max_s), Simulator.of(search.problem)
     light: dict[object, bool] = {}
     placed: dict[object, Placed | None] = {}
-    best: Placed | None = None
+    best = Placed(chosen, None)
+    paid = elsewhere.charges(search.problem)
+    if paid and (on_its_own := _placed(search, simulator, chosen, goals)) is not None:
+        best = min(best, on_its_own, key=lambda found: found.usd_per_hour)
     for pools in parts(search.problem.cluster):
         names = {pool.name for pool in pools}
         here = [c for c in tried if all(r.shape.pool in names for _, mix in c.deployment.mixes for r in mix)]
         looked_for = 0
-        for candidate in _cheaper(search, here, best.candidate if best else chosen, goals):
+        for candidate in _cheaper(search, here, best.usd_per_hour, goals):
             if looked_for >= LADDERS or search.deadline.leaves_out("cheaper replicas with gears"):
                 break
             key = candidate.deployment.key
@@ -81,10 +94,12 @@ def cheaper_on_gears(
             if key not in placed:
                 progress(f"gears on ${candidate.usd_per_hour:,.2f}/h")
                 placed[key] = _placed(search, simulator, candidate, goals)
-            if (found := placed[key]) is not None:
+            found = placed[key]
+            if found is not None and found.usd_per_hour < best.usd_per_hour:
                 best = found
-                break
-    return best
+                if not paid:
+                    break
+    return best if best.ladder is not None else None
 
 
 def as_good_on_gears(
@@ -137,16 +152,16 @@ def _laddered(search: Search, candidate: Candidate) -> Placed:
 
 
 def _cheaper(
-    search: Search, tried: Sequence[Candidate], chosen: Candidate, goals: Goals
+    search: Search, tried: Sequence[Candidate], most_usd: float, goals: Goals
 ) -> Iterator[Candidate]:
-    """Candidates by rising cost; of each set of replicas the fastest routing at the bar that is no mixture:
-    beside gears a plan has none."""
+    """Replicas for less than `most_usd` by rising cost; of each set of them the fastest routing that reaches the bar,
+    and is no mixture: beside gears a plan has none."""
     mixed = search.routings.mixed
     likely = [
         c
         for c in tried
         if (mixed is None or not mixed.share[c.deployment.routing])
-        and c.usd_per_hour < chosen.usd_per_hour
+        and c.deployment.usd_per_hour < most_usd
         and c.quality_lower >= goals.bar
         and c.load <= PLAINLY_OVERLOADED
         and c.latency_s <= TOO_SLOW * goals.bound_s

@@ -1,22 +1,25 @@
 """A ladder as the plan has it: gears with their settings and what is expected of each."""
 
+from dataclasses import replace
 from itertools import zip_longest
 
 import numpy as np
 
 from cascadia.domain.gear import Gear, GearPrediction
 from cascadia.domain.plan import QualityPrediction
+from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.gears.ladder import FoundLadder
+from cascadia.planner.search import elsewhere
 from cascadia.planner.search.context import Search
 
 INDEPENDENT = "weighed over gears, if load and difficulty are independent"
 
 
-def gears(search: Search, found: FoundLadder, bound_s: float) -> tuple[Gear, ...]:
-    """The heaviest first."""
-    predictions = _predictions(search, found, bound_s)
+def gears(search: Search, problem: Problem, found: FoundLadder, bound_s: float) -> tuple[Gear, ...]:
+    """The heaviest first. `problem` has the requests that were played."""
+    predictions = _predictions(search, problem, found, bound_s)
     borders = zip_longest(found.ladder.borders, found.rates_rps)
     return tuple(
         _gear(search, k, border, rate, prediction)
@@ -42,12 +45,26 @@ def _gear(
     )
 
 
-def _predictions(search: Search, found: FoundLadder, bound_s: float) -> list[GearPrediction]:
+def _predictions(
+    search: Search, problem: Problem, found: FoundLadder, bound_s: float
+) -> list[GearPrediction]:
     gear, latency = found.played.gear, found.played.latency_s
     times = _time_shares(found.played.run.arrival_ps.astype(np.float64), gear, len(found.routings))
-    return [
+    told = [
         _prediction(search, k, float(times[g]), latency[gear == g], len(gear), bound_s)
         for g, k in enumerate(found.routings)
+    ]
+    if not elsewhere.charges(problem):
+        return told
+    by, hourly = found.played.decided, problem.workload.rate_rps * elsewhere.HOUR_S
+    return [
+        replace(
+            of_gear,
+            usd_per_1k_elsewhere=1000
+            * elsewhere.usd_an_hour(problem, by.reached & (gear == g), by.judged)
+            / max(hourly * of_gear.request_share, 1e-12),
+        )
+        for g, of_gear in enumerate(told)
     ]
 
 

@@ -11,6 +11,7 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.played import Decided, by_gear
 from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.search import elsewhere
 from cascadia.planner.search.context import Search
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.timing import PS_PER_S
@@ -76,7 +77,8 @@ class Stage:
             p50_s=quantile_s(latency_s, 0.5),
             p95_s=quantile_s(latency_s, 0.95),
             gpus=deployment.gpus,
-            usd_per_hour=deployment.usd_per_hour,
+            usd_per_hour=deployment.usd_per_hour
+            + elsewhere.usd_an_hour(problem, together.reached, together.judged),
             switches=int((np.diff(chosen) != 0).sum()),
             setting=np.array(routings, np.int64)[chosen],
             latency_s=latency_s,

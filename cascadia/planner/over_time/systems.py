@@ -157,7 +157,7 @@ def models_alone(search: Search) -> dict[int, int]:
 def ordered(search: Search, routings: Sequence[int]) -> Candidates:
     """Heaviest, that is the largest model, first; `work` only orders them."""
     falling = sorted(routings, key=lambda k: -search.routings.mean[k])
-    return Candidates(np.array(falling, np.int64), np.zeros(len(falling)), np.zeros(len(falling)))
+    return Candidates(np.array(falling, np.int64), *np.zeros((3, len(falling))))
 
 
 def _shared(search: Search, alone: Mapping[int, int]) -> Iterator[Deployment]:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cascadia.domain.problem import Problem
 from cascadia.domain.quality import Floats
 from cascadia.planner.routing.routings import Bools, Ints
 from cascadia.planner.search.context import Search
@@ -10,12 +11,21 @@ from cascadia.planner.tables.loads import verdict_reads, verdicts_each
 HOUR_S = 3600.0
 
 
+def charges(problem: Problem) -> bool:
+    """Tells whether anything is paid by the token."""
+    judge = problem.judge
+    priced = judge.usd_per_million_input_tokens + judge.usd_per_million_output_tokens > 0
+    return any(stage.external is not None for stage in problem.stages) or (
+        judge.placement == "external" and priced
+    )
+
+
 def usd_per_hour(search: Search, routing: int) -> float:
     """Dollars an hour of one routing, of the very requests that it sends there."""
     known: dict[int, float] = search.memory.setdefault("elsewhere", {})
     if routing not in known:
         decided = search.decisions(routing)
-        known[routing] = HOUR_S * _usd_per_s(search, decided.reached, decided.judged)
+        known[routing] = usd_an_hour(search.problem, decided.reached, decided.judged)
     return known[routing]
 
 
@@ -26,12 +36,12 @@ def about_usd_per_hour(search: Search, routings: Ints) -> Floats:
         if stage.external is not None:
             every = np.zeros((len(search.problem.stages), len(search.problem.workload)), bool)
             every[s] = True
-            found += search.routings.reached[routings, s] * HOUR_S * _usd_per_s(search, every, ~every & False)
+            found += search.routings.reached[routings, s] * usd_an_hour(search.problem, every, ~every & False)
     return found
 
 
-def _usd_per_s(search: Search, reached: Bools, gated: Bools) -> float:
-    problem = search.problem
+def usd_an_hour(problem: Problem, reached: Bools, gated: Bools) -> float:
+    """Dollars an hour of requests (S, n) that are `reached`, and `gated`, so."""
     w, judge = problem.workload, problem.judge
     usd = sum(
         stage.external.usd(
@@ -47,4 +57,4 @@ def _usd_per_s(search: Search, reached: Bools, gated: Bools) -> float:
         usd += read * judge.usd_per_million_input_tokens / 1e6
         wrote = float(count[judged].sum()) * judge.output_tokens
         usd += wrote * judge.usd_per_million_output_tokens / 1e6
-    return float(usd) * w.rate_rps / max(len(w), 1)
+    return HOUR_S * (float(usd) * w.rate_rps / max(len(w), 1))

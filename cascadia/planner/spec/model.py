@@ -241,8 +241,6 @@ class Spec(Section):
                 f"under_load.quality_floor {floor:g} is above objective.quality_min {bar:g}; write at most {bar:g}"
             )
         asked = self.gears is not None and self.gears.count > 1
-        if asked and any(stage.placement == "external" for stage in self.stages):
-            raise ValueError("gears are for stages on GPUs only; remove gears, or write gears: {count: 1}")
         if asked and not self.objective.has_deadline and self.under_load is None:
             raise ValueError(
                 "gears need to know what is too slow or what may give way; add objective.latency_max_s or under_load,"
@@ -252,10 +250,7 @@ class Spec(Section):
 
     @property
     def gear_count(self) -> int:
-        """Number of settings for rising load the plan may have; one where a stage is elsewhere, whose limit no other
-        setting widens."""
-        if any(stage.placement == "external" for stage in self.stages):
-            return 1
+        """Number of settings for rising load that the plan may have."""
         if self.gears is not None:
             return self.gears.count
         return GEARS if self.objective.has_deadline or self.under_load is not None else 1

@@ -2,7 +2,8 @@
 
 All requests count, straight ones too, since they take the same GPUs. A request keeps its gear to its end. Nothing is
 done for a request but a look at numbers that one timer of the process keeps: the others' load, and which share of the
-planned load replicas carry. A lost replica is load: with it all borders shrink, and with one more they grow.
+planned load replicas carry. A lost replica is load: with it all borders shrink, and with one more they grow. A lost
+API is none: lighter gears, which may send it more, would not help.
 """
 
 import asyncio
@@ -41,7 +42,11 @@ class Gears:
         self._load = load
         self._metrics = metrics
         asked = {name for gear in settings.gears for name in gear.stages}
-        pairs = [pair for pair in zip(stages, settings.stages, strict=True) if pair[1].name in asked]
+        pairs = [
+            (stage, told)
+            for stage, told in zip(stages, settings.stages, strict=True)
+            if told.name in asked and not elsewhere(told)
+        ]
         self._stages = [
             (stage, told, room / (told.planned_share or listed(told)))
             for (stage, told), room in zip(pairs, rooms([told.load for _, told in pairs]), strict=True)
@@ -85,7 +90,7 @@ class Gears:
     def look(self) -> None:
         """Counts the replicas that serve."""
         weight = present if monotonic() < self._known_s else serving
-        carried = min(room * weight(stage, told) for stage, told, room in self._stages)
+        carried = min((room * weight(stage, told) for stage, told, room in self._stages), default=1.0)
         self.capacity = max(LEAST_CAPACITY, carried)
 
     def inherit(self, old: "Gears") -> None:
@@ -109,6 +114,11 @@ def present(stage: Stage, told: StageSettings) -> float:
         r.weight for r in stage.replicas if not (serves(r) or (r.state == "starting" and r.breaker.closed))
     )
     return listed(told) - sum(lost)
+
+
+def elsewhere(stage: StageSettings) -> bool:
+    """Tells whether a stage's replicas are APIs: taken to be there always, without a question after their health."""
+    return all(replica.health_path is None for replica in stage.replicas)
 
 
 def listed(stage: StageSettings) -> float:

@@ -32,7 +32,7 @@ class QueueingRule(Protocol):
 
     @property
     def again_s(self) -> float:
-        """The time at which it wants to look again at those whom it keeps, whatever ends by then."""
+        """Time at which it wants to look again at those whom it keeps, whatever ends by then."""
         ...
 
     def came(self, request: int, input_tokens: int, now_s: float) -> None: ...

@@ -32,6 +32,10 @@ def of(*deployed: bool, **changes: object) -> Plan:
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
+def geared(threshold: float, *stages: str) -> Gear:
+    return Gear(None, None, stages or ("s0", "s1"), (threshold,))
+
+
 def test_gpus_are_counted_by_group_pool_and_plan() -> None:
     made = three_stages()
     assert [s.gpus for s in made.stages] == [4 + 4, 4 + 12, 16]
@@ -66,6 +70,10 @@ def test_only_a_server_has_gpus_that_are_cores() -> None:
         (of(True, True, skip_below=(ASKS_NONE - 0.5,)), True),
         (of(True, True, thresholds=(0.0,), mixture=Mixture(0.1, (50.0,), (0.0,))), True),
         (of(True, True, thresholds=(0.0,), mixture=Mixture(0.1, (50.0,), (ASKS_NONE,))), False),
+        # Where there are gears they say it, and not the setting that the plan would have without.
+        (of(True, True, thresholds=(0.0,), gears=(geared(50.0), geared(40.0))), True),
+        (of(True, True, gears=(geared(0.0), geared(50.0, "s0"), geared(50.0, "s1"))), False),
+        (of(True, True, gears=(geared(0.0), replace(geared(50.0), skip_below=(ASKS_NONE,)))), False),
     ],
 )
 def test_a_plan_judges_where_some_answer_waits_for_a_verdict(made: Plan, judges: bool) -> None:

@@ -5,7 +5,7 @@ from itertools import combinations_with_replacement, pairwise
 import numpy as np
 import pytest
 
-from cascadia.planner.gears.choose import TINY, Choices, choose, hull
+from cascadia.planner.gears.choose import TINY, Choices, choose, falls, hull
 
 SETTINGS, LEVELS = 5, 5
 
@@ -17,13 +17,17 @@ def an_instance(seed: int) -> tuple[Choices, float, int]:
     load = np.linspace(0.3, 1.6, LEVELS)[None, :] * np.linspace(1.2, 0.4, SETTINGS)[:, None]
     late = np.clip(load**3 * rng.uniform(0.2, 1) + rng.normal(0, 0.02, load.shape), 0, 1)
     weight = rng.dirichlet(np.ones(LEVELS))
-    return Choices(quality, late, weight), float(rng.uniform(0.02, 0.3)), int(rng.integers(1, LEVELS + 1))
+    return (
+        Choices(quality, late, weight, falls(quality)),
+        float(rng.uniform(0.02, 0.3)),
+        int(rng.integers(1, LEVELS + 1)),
+    )
 
 
 def chains(choices: Choices, most: int) -> list[tuple[int, ...]]:
     """All along which neither work nor quality rises."""
     every = combinations_with_replacement(range(SETTINGS), LEVELS)
-    return [chain for chain in every if len(set(chain)) <= most and falling(choices.quality, chain)]
+    return [chain for chain in every if len(set(chain)) <= most and falling(choices.value, chain)]
 
 
 def falling(quality: np.ndarray, chain: tuple[int, ...]) -> bool:
@@ -43,11 +47,11 @@ def test_what_is_chosen_is_exact_on_the_hull_and_never_below_it(seed: int) -> No
         assert choices.late_of(chosen) <= least + 1e-6
         return
     assert choices.late_of(chosen) <= allowed + TINY
-    points = [(choices.late_of(c), choices.quality_of(c)) for c in every]
+    points = [(choices.late_of(c), choices.value_of(c)) for c in every]
     vertex = max(point for point in upper_hull(points) if point[0] <= allowed + TINY)
-    assert choices.quality_of(on_hull) == pytest.approx(vertex[1], abs=1e-6)
-    assert choices.quality_of(on_hull) <= choices.quality_of(chosen)
-    assert choices.quality_of(chosen) <= max(map(choices.quality_of, kept)) + 1e-9
+    assert choices.value_of(on_hull) == pytest.approx(vertex[1], abs=1e-6)
+    assert choices.value_of(on_hull) <= choices.value_of(chosen)
+    assert choices.value_of(chosen) <= max(map(choices.value_of, kept)) + 1e-9
 
 
 def upper_hull(points: list[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -72,17 +76,16 @@ def test_most_of_the_instances_are_solved_to_the_best_of_all() -> None:
         choices, allowed, most = an_instance(seed)
         kept = [c for c in chains(choices, most) if choices.late_of(c) <= allowed + TINY]
         if kept:
-            chosen = choices.quality_of(choose(choices, allowed, most))
-            missed.append(max(map(choices.quality_of, kept)) - chosen)
+            chosen = choices.value_of(choose(choices, allowed, most))
+            missed.append(max(map(choices.value_of, kept)) - chosen)
     assert len(missed) >= 30
     assert np.mean(np.array(missed) < 1e-6) >= 0.7
 
 
 def test_a_level_that_no_request_meets_is_chosen_so_that_nothing_is_late() -> None:
+    quality = np.array([90.0, 80.0, 70.0])
     choices = Choices(
-        np.array([90.0, 80.0, 70.0]),
-        np.array([[0.0, 3.0], [0.0, 2.0], [0.0, 0.5]]),
-        np.array([1.0, 0.0]),
+        quality, np.array([[0.0, 3.0], [0.0, 2.0], [0.0, 0.5]]), np.array([1.0, 0.0]), falls(quality)
     )
     assert choose(choices, 0.05, 8) == (0, 2)
     assert choose(choices, 0.05, 1) == (0, 0)

@@ -9,14 +9,17 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.gear import Ladder, Shift
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Balancing
-from cascadia.domain.problem import Problem
+from cascadia.domain.problem import EXTERNAL, Problem, Stage
 from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.gears.played import Decided, Played, play
 from cascadia.planner.plan import open_search
+from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import LARGE, MEDIUM, NODE, ON_ROUTER, problem, rising_table
+from tests.unit.planner.test_external_stages import API
 
 pytestmark = pytest.mark.slow
 
@@ -46,7 +49,8 @@ def on_unequal(balancing: Balancing) -> Problem:
 
 
 def played(given: Problem) -> Played:
-    """Three gears, the heaviest of which sends most on, on two kinds of replicas of the first stage."""
+    """Three gears, the heaviest of which sends most on, on two kinds of replicas of the first stage; the last stage has
+    two replicas, or is an API."""
     with open_search(given) as search:
         routings = search.routings
         order = np.argsort(-routings.reached[:, 1], kind="stable")
@@ -55,9 +59,12 @@ def played(given: Problem) -> Played:
             pool.name: next(s for s in search.shapes[0] if s.pool == pool.name and s.gpus == 1)
             for pool in (NODE, SLOW)
         }
-        (last,) = {s for s in search.shapes[1] if s.pool == NODE.name and s.gpus == 2 and s.tp == 2}
-        first = Replicas(kinds["h100-sxm"], 2, 2.4), Replicas(kinds["l4"], 4, 24.0)
-        here = deployment(chosen[0], {0: first, 1: (Replicas(last, 2, 2.0),)})
+        first: Mix = (Replicas(kinds["h100-sxm"], 2, 2.4), Replicas(kinds["l4"], 4, 24.0))
+        mixes = {0: first}
+        if 1 in search.shapes:
+            (last,) = (s for s in search.shapes[1] if s.pool == NODE.name and s.tp == 2 and s.pp == 1)
+            mixes[1] = (Replicas(last, 2, 2.0),)
+        here = deployment(chosen[0], mixes)
         simulator = Simulator.of(given)
         decided = Decided(routings, simulator)
         return play(simulator, here, [decided(k) for k in chosen], LADDER)
@@ -89,3 +96,17 @@ def test_by_rules_that_learn(balancing: Balancing, by_load: Played) -> None:
     found = played(on_unequal(balancing))
     assert found.gear.tolist() == by_the_routers_rule(found)
     assert found.gear.tolist() != by_load.gear.tolist()
+
+
+@pytest.mark.parametrize("balancing", RULES[::2])
+def test_with_an_api_behind_them(balancing: Balancing) -> None:
+    """Who waits for its limit is under way: it fills with those whom the heaviest gear sends there."""
+    given = on_unequal(balancing)
+    config = EngineConfig()
+    api = replace(API, requests_per_minute=400)
+    away = Stage(
+        given.stages[1].name, "any", None, engine=EXTERNAL, quantization=None, config=config, external=api
+    )
+    found = played(replace(given, stages=(given.stages[0], away)))
+    assert found.gear.tolist() == by_the_routers_rule(found)
+    assert set(found.gear.tolist()) == {0, 1, 2}

@@ -126,6 +126,28 @@ def test_a_lost_replica_counts_by_the_load_that_its_stage_was_planned_for(
     run(main)
 
 
+@pytest.mark.parametrize(("elsewhere", "capacity"), [(True, 1.0), (False, 1e-3)])
+def test_a_lost_api_makes_no_gear_light(elsewhere: bool, capacity: float) -> None:
+    """A lighter gear may send it more; a stage of our own that is lost leaves its work to others."""
+
+    async def main() -> None:
+        small, large = FakeEngine("poor"), FakeEngine("good")
+        async with started(small, large):
+            told = geared(small, large)
+            own, api = told.stages
+            path = None if elsewhere else "/health"
+            api = replace(api, replicas=tuple(replace(r, health_path=path) for r in api.replicas))
+            async with in_gear(replace(told, stages=(own, api)), NO_GATE) as up:
+                gears = up.router.gears
+                assert gears is not None
+                up.router.stages[1].replicas[0].breaker.failures = 1_000
+                gears._known_s = 0.0
+                gears.look()
+                assert gears.capacity == pytest.approx(capacity)
+
+    run(main)
+
+
 @pytest.mark.parametrize(("planned_share", "capacity"), [(None, 1.0), (1.0, 2.0), (4.0, 0.5)])
 def test_more_replicas_than_were_planned_for_widen_the_gears_and_fewer_narrow_them(
     planned_share: float | None, capacity: float
