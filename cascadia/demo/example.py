@@ -6,24 +6,40 @@ scores from folds that it was not trained on. The calibrations are measured here
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib.resources import as_file, files
 from pathlib import Path
 
 import numpy as np
 
-from cascadia.demo.stages import CONTEXT, CORES, HEAD, PREFIX_TOKENS, SLOTS, STAGES
+from cascadia.demo import api
+from cascadia.demo.stages import CONTEXT, CORES, HEAD, LARGE, PREFIX_TOKENS, SLOTS, SMALL, STAGES, Stage
 from cascadia.files.text import write_whole
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 
 SPEC_NAME, TRACE_NAME, QUALITY_NAME = "cascade.yaml", "questions.parquet", "quality.parquet"
+TIMES_NAME = "api.csv"
 TRACE_REQUESTS = 600
 TRACE_SEED = 60
 
 
-def example_files() -> tuple[str, ...]:
-    return (SPEC_NAME, TRACE_NAME, QUALITY_NAME, *(calibration_name(stage.name) for stage in STAGES))
+@dataclass(frozen=True, slots=True)
+class Api:
+    """Address of the large model as somebody else's API, and what was measured of it."""
+
+    url: str
+    times: api.Times
+
+
+def example_files(elsewhere: Api | None = None) -> tuple[str, ...]:
+    measured = (calibration_name(stage.name) for stage in _ours(elsewhere))
+    return (SPEC_NAME, TRACE_NAME, QUALITY_NAME, *measured, *([TIMES_NAME] if elsewhere else []))
+
+
+def _ours(elsewhere: Api | None) -> tuple[Stage, ...]:
+    return STAGES if elsewhere is None else (SMALL,)
 
 
 def calibration_name(stage: str) -> str:
@@ -31,14 +47,20 @@ def calibration_name(stage: str) -> str:
 
 
 def write_example(
-    folder: Path, calibrations: Mapping[str, Path], weights: Mapping[str, Path], rate_rps: float
+    folder: Path,
+    calibrations: Mapping[str, Path],
+    weights: Mapping[str, Path],
+    rate_rps: float,
+    elsewhere: Api | None = None,
 ) -> Path:
     """The files of `example_files`; returns the spec's path. `calibrations` by stage, `weights` by catalogue name."""
     (folder / QUALITY_NAME).write_bytes(_shipped(QUALITY_NAME))
     write_trace(_trace(folder / QUALITY_NAME), folder / TRACE_NAME)
-    for stage in STAGES:
+    for stage in _ours(elsewhere):
         (folder / calibration_name(stage.name)).write_bytes(calibrations[stage.name].read_bytes())
-    write_whole(folder / SPEC_NAME, _spec(rate_rps, weights))
+    if elsewhere is not None:
+        write_whole(folder / TIMES_NAME, api.times_csv(elsewhere.times))
+    write_whole(folder / SPEC_NAME, _spec(rate_rps, weights, elsewhere))
     return folder / SPEC_NAME
 
 
@@ -60,17 +82,23 @@ def _trace(quality: Path) -> Trace:
     )
 
 
-def _spec(rate_rps: float, weights: Mapping[str, Path]) -> str:
+def _spec(rate_rps: float, weights: Mapping[str, Path], elsewhere: Api | None) -> str:
     stages = "\n".join(
         f"  - {{name: {stage.name}, model: {stage.architecture}, engine: llama.cpp,\n"
         f"     quantization: {stage.quantization},\n"
         f"     weights: {json.dumps(str(stage.file(weights[stage.catalogue_name])))},\n"
         f"     max_num_seqs: {SLOTS}, max_model_len: {CONTEXT}, prefix_cache_hit_rate: 1.0,\n"
         f"     calibration: {calibration_name(stage.name)}}}"
-        for stage in STAGES
+        for stage in _ours(elsewhere)
     )
+    cores, price = CORES, ""
+    what, objective = f"two small models on {CORES} cores", _QUICK
+    if elsewhere is not None:
+        cores, price = 1, f", usd_per_gpu_hour: {api.USD_PER_CORE_HOUR:g}"
+        what, objective = "a small model on a core of ours, and an API behind it", _CHEAP
+        stages += _api_stage(elsewhere)
     return f"""\
-# The example of `cascadia demo`: two small models on {CORES} cores. Change what you like here, then
+# The example of `cascadia demo`: {what}. Change what you like here, then
 #
 #     cascadia plan cascade.yaml --out plan/
 #
@@ -79,7 +107,7 @@ stages:
 
 # A "GPU" here is a core, which an engine of one thread has to itself.
 cluster:
-  pools: [{{gpu: cpu, nodes: 1, gpus_per_node: {CORES}}}]
+  pools: [{{gpu: cpu, nodes: 1, gpus_per_node: {cores}{price}}}]
 
 # A MiniLM sentence encoder with a small head, on the router's machine.
 judge: {{kind: embedding, model: {json.dumps(str(HEAD))}, latency_p50_s: 0.01, latency_p95_s: 0.03}}
@@ -90,14 +118,30 @@ workload: {{trace: {TRACE_NAME}, rate_rps: {rate_rps:g}}}
 # Both models' answers to questions of the demo's kinds, none of them among those asked.
 quality: {{table: {QUALITY_NAME}, confidence: 0.95}}
 
-# The median answer is to be as quick as can be, at this quality.
-objective: {{minimize: latency, quantile: {QUANTILE:g}, quality_min: {QUALITY_MIN:g}}}
+{objective}
 """
+
+
+def _api_stage(elsewhere: Api) -> str:
+    return (
+        f"\n  - {{name: {LARGE.name}, placement: external, model: {LARGE.name},\n"
+        f"     base_url: {json.dumps(elsewhere.url)},\n"
+        f"     usd_per_million_input_tokens: {api.USD_PER_MILLION_INPUT_TOKENS:g},"
+        f" usd_per_million_output_tokens: {api.USD_PER_MILLION_OUTPUT_TOKENS:g},\n"
+        f"     requests_per_minute: {api.REQUESTS_PER_MINUTE}, latency: {{table: {TIMES_NAME}}}}}"
+    )
 
 
 QUANTILE = 0.5
 QUALITY_MIN = 88.0
 """Of 100: above what the small model reaches alone, below what the large one does."""
+
+_QUICK = f"""\
+# The median answer is to be as quick as can be, at this quality.
+objective: {{minimize: latency, quantile: {QUANTILE:g}, quality_min: {QUALITY_MIN:g}}}"""
+_CHEAP = f"""\
+# As little as can be is to be paid, for the core and for tokens, at this quality.
+objective: {{minimize: cost, quantile: {QUANTILE:g}, quality_min: {QUALITY_MIN:g}}}"""
 
 
 def accuracy_alone() -> dict[str, float]:

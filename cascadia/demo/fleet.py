@@ -8,7 +8,7 @@ import yaml
 
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Child, Children
-from cascadia.demo.stages import ENCODER, HEAD, STAGES, cascadia_command, cores, engine_command
+from cascadia.demo.stages import ENCODER, HEAD, LARGE, STAGES, cascadia_command, cores, engine_command
 from cascadia.domain.plan import Plan
 from cascadia.render.compose.router_file import router_document
 
@@ -38,18 +38,26 @@ class Fleet:
 
 
 def start_fleet(
-    children: Children, plan: Plan, plan_folder: Path, weights: Mapping[str, Path], port: int
+    children: Children,
+    plan: Plan,
+    plan_folder: Path,
+    weights: Mapping[str, Path],
+    port: int,
+    api: Child | None = None,
 ) -> Fleet:
     """Starts the fleet and does not wait. `weights` by the catalogue's names; `port` of the router, 0 for a
-    free one.
+    free one. `api`: the large model, which serves already.
     """
     core = iter(cores())
     engines: dict[str, list[Child]] = {}
     unplanned = set()
     for stage, planned in zip(STAGES, plan.stages, strict=True):
         count = sum(group.count for group in planned.replicas)
-        if count == 0:
+        if not planned.deployed:
             unplanned.add(stage.name)
+        if api is not None and stage is LARGE:
+            engines[stage.name] = [api]
+            continue
         engines[stage.name] = []
         for number in range(max(1, count)):
             at = free_port()
@@ -62,7 +70,7 @@ def start_fleet(
         judge = children.start(JUDGE, _judge_command(weights[ENCODER], at), at)
     at = port or free_port()
     planned_urls = {
-        name: [engine.url for engine in there] for name, there in engines.items() if name not in unplanned
+        stage.name: [engine.url for engine in engines[stage.name]] for stage in plan.stages if stage.replicas
     }
     document = router_document(plan, planned_urls, judge.url if judge else None, at)
     file = plan_folder / ROUTER_FILE

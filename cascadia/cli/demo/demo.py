@@ -18,10 +18,13 @@ from cascadia.domain.errors import BadInput
     help="Run a cascade of classifiers instead, beside the largest alone: 105 MB, once, and a minute.",
 )
 @click.option(
+    "--external", is_flag=True, help="The large model is somebody else's API, with a price: see the dollars."
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path),
     help="Folder to write the plan, the example's files and the answers to. Default: demo-run, or "
-    "demo-plan with --plan-only, demo-classify with --classify.",
+    "demo-plan with --plan-only, demo-classify with --classify, demo-external with --external.",
 )
 @click.option(
     "--keep", is_flag=True, help="Leave the endpoint up after the measurement, until it is interrupted."
@@ -38,6 +41,7 @@ from cascadia.domain.errors import BadInput
 def demo(
     plan_only: bool,
     classifies: bool,
+    external: bool,
     out: Path | None,
     keep: bool,
     port: int,
@@ -49,6 +53,8 @@ def demo(
     Gets the models (700 MB, once), measures how fast they are here (once), plans for two cores, starts what
     the plan says, and sends 72 questions with known answers through the cascade and through each model alone.
     """
+    if external and (plan_only or classifies):
+        raise BadInput("--external", "is of the demo that serves two models", "leave the others out")
     if classifies:
         if plan_only or calibrate:
             raise BadInput(
@@ -67,4 +73,5 @@ def demo(
         return
     from cascadia.cli.demo.run import run
 
-    run(out or Path("demo-run"), output, keep=keep, port=port, calibrate_again=calibrate)
+    where = out or Path("demo-external" if external else "demo-run")
+    run(where, output, keep=keep, port=port, calibrate_again=calibrate, external=external)

@@ -12,7 +12,15 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from cascadia.cli.demo.plan import EXAMPLE, refuse_strangers, run_plan
-from cascadia.cli.demo.table import CASCADE, answers_json, as_json, examples_table, findings, results_table
+from cascadia.cli.demo.table import (
+    CASCADE,
+    answers_json,
+    as_json,
+    dollars,
+    examples_table,
+    findings,
+    results_table,
+)
 from cascadia.cli.shared.linux import needs_linux
 from cascadia.cli.shared.output import Output, write
 from cascadia.demo.children import Children
@@ -21,19 +29,22 @@ from cascadia.demo.measuring.measured import Pass
 from cascadia.demo.measuring.replay import arrivals_s, replay, warm_up
 from cascadia.demo.questions.question import Question
 from cascadia.demo.questions.questions import demo_questions
-from cascadia.demo.stages import ENCODER, SLOTS, STAGES, free_cores
+from cascadia.demo.stages import ENCODER, LARGE, SLOTS, STAGES, free_cores
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.extras import install
 
 if TYPE_CHECKING:
     from cascadia.clients.hub.catalogue import CatalogueModel
+    from cascadia.demo.example import Api
 
 ANSWERS = "answers.json"
 LOGS = "logs"
 
 
-def run(out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bool) -> None:
+def run(
+    out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bool, external: bool = False
+) -> None:
     needs_linux("cascadia demo")
     if find_spec("xllamacpp") is None:
         raise BadInput("cascadia demo", "llama.cpp is not installed", install("cpu"))
@@ -41,8 +52,9 @@ def run(out: Path, output: Output, *, keep: bool, port: int, calibrate_again: bo
     with ended_by_signals():
         weights = _models(output)
         rate_rps = _calibrated(weights, out, output, again=calibrate_again)
-        plan = _planned(out, weights, rate_rps, output)
         with Children(out / LOGS) as children:
+            api = _api(children, weights, output) if external else None
+            plan = _planned(out, weights, rate_rps, output, api)
             fleet = _started(children, plan, out, weights, port, output)
             passes = _asked(fleet, plan, rate_rps, output)
             _report(out, passes, plan, output)
@@ -82,14 +94,27 @@ def _calibrated(weights: Mapping[str, Path], out: Path, output: Output, *, again
     return rate_rps(calibration_paths())
 
 
-def _planned(out: Path, weights: Mapping[str, Path], rate_rps: float, output: Output) -> Plan:
+def _api(children: Children, weights: Mapping[str, Path], output: Output) -> "Api":
+    """The large model behind an address that no plan starts, once its times are measured."""
+    from cascadia.demo.api import measured, start_api
+    from cascadia.demo.example import Api
+
+    with output.progress("asking the API how soon it answers") as step:
+        child = start_api(children, weights[LARGE.catalogue_name])
+        children.wait(lambda text: step(None, text))
+        return Api(child.url, measured(child.url))
+
+
+def _planned(
+    out: Path, weights: Mapping[str, Path], rate_rps: float, output: Output, api: "Api | None"
+) -> Plan:
     from cascadia.cli.shared.output_dir import output_dir
     from cascadia.demo.calibrate import calibration_paths
     from cascadia.demo.example import SPEC_NAME, example_files, write_example
     from cascadia.files.plan_file import read_plan
 
-    with output_dir(out / EXAMPLE, example_files()) as staging:
-        write_example(staging, calibration_paths(), weights, rate_rps)
+    with output_dir(out / EXAMPLE, example_files(api)) as staging:
+        write_example(staging, calibration_paths(), weights, rate_rps, api)
     run_plan(out / EXAMPLE / SPEC_NAME, out, ["--quiet"] * (output.json or output.quiet))
     return read_plan(out)
 
@@ -98,7 +123,8 @@ def _started(
     children: Children, plan: Plan, out: Path, weights: Mapping[str, Path], port: int, output: Output
 ) -> Fleet:
     with output.progress("starting engines, judge and router") as step:
-        fleet = start_fleet(children, plan, out, weights, port)
+        api = next((child for child in children if child.name == LARGE.name), None)
+        fleet = start_fleet(children, plan, out, weights, port, api)
         children.wait(lambda text: step(None, text))
         step(None, "warming up")
         for stage, engines in fleet.engines.items():
@@ -144,6 +170,8 @@ def _report(out: Path, passes: list[Pass], plan: Plan, output: Output) -> None:
     output.show(f"\n{len(cascade.answers)} questions, {plan.predicted.rate_rps:.2f} a second:")
     output.show(results_table(passes, plan, alone))
     for line in findings(cascade, others[0], others[-1], plan.predicted.e2e.p50_s):
+        output.show(line)
+    for line in dollars(passes, plan):
         output.show(line)
     output.show("\nThe first of the cascade's answers:")
     output.show(examples_table(cascade))

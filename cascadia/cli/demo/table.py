@@ -45,6 +45,10 @@ def results_table(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -
         table.add_row(f"p{share * 100:.0f}", *row, f"{foretold:.2f} s")
     table.add_row("tokens in + out", *(f"{each.tokens[0]:.0f} + {each.tokens[1]:.1f}" for each in passes), "")
     table.add_row("engine seconds", *(f"{each.engine_s_per_question:.3f}" for each in passes), "")
+    if any(paid := [_paid_usd(each, plan) for each in passes]):
+        row = (f"${1000 * usd:.3f}" for usd in paid)
+        foretold_usd = predicted.usd_per_hour_elsewhere / 3600 / predicted.rate_rps
+        table.add_row("tokens, per 1,000", *row, f"${1000 * foretold_usd:.3f}")
     for stage in plan.stages:
         row = (f"{each.answered_by(stage.name):.0%}" for each in passes)
         table.add_row(f"answered by {stage.name}", *row, f"{foreseen.get(stage.name, 0.0):.0%}")
@@ -84,6 +88,31 @@ def findings(cascade: Pass, small: Pass, large: Pass, planned_p50_s: float) -> l
     ]
 
 
+def dollars(passes: Sequence[Pass], plan: Plan) -> list[str]:
+    """What an hour costs at this rate, where a stage is paid by the token."""
+    paid, rate_rps = [_paid_usd(each, plan) for each in passes], plan.predicted.rate_rps
+    if not any(paid):
+        return []
+    own_usd = plan.predicted.usd_per_hour - plan.predicted.usd_per_hour_elsewhere
+    hourly_usd = own_usd + 3600 * rate_rps * paid[0]
+    return [
+        f"An hour at this rate costs ${hourly_usd:.3f}: ${own_usd:.3f} for a core and ${hourly_usd - own_usd:.3f} of "
+        f"tokens (planned: ${plan.predicted.usd_per_hour:.3f}); all by {passes[-1].name} would be "
+        f"${3600 * rate_rps * paid[-1]:.3f}."
+    ]
+
+
+def _paid_usd(each: Pass, plan: Plan) -> float:
+    """Dollars that stages elsewhere charge for a question, on average."""
+    apis = {stage.name: stage.external for stage in plan.stages}
+    usd = sum(
+        api.usd(float(answer.input_tokens), float(answer.output_tokens))
+        for answer in each.answers
+        if (api := apis.get(answer.stage)) is not None
+    )
+    return usd / len(each.answers)
+
+
 def _worth(skill: Skill | None) -> list[str]:
     if skill is None:
         return []
@@ -121,6 +150,7 @@ def as_json(passes: Sequence[Pass], plan: Plan, alone: dict[str, float]) -> dict
                 "output_tokens": each.tokens[1],
                 "engine_s_per_question": each.engine_s_per_question,
                 "engine_s": each.engine_s,
+                "usd_elsewhere_per_question": _paid_usd(each, plan),
                 "answered_by": {stage.name: each.answered_by(stage.name) for stage in plan.stages},
             }
             for each in passes

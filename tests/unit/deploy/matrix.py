@@ -6,6 +6,7 @@ from typing import Any
 import yaml
 
 from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.gear import Gear
 from cascadia.domain.plan import ExitPlan, ExitPromise, JudgePlan, LatencyLine, Plan, ReplicaGroup
 from cascadia.render import render
 from cascadia.render.kubernetes.chart_values import merged
@@ -95,6 +96,11 @@ THREE = values_of(three_stages())
 FRONTIER = values_of(
     plan([stage("small", ONE), stage("frontier", model="any-name", external=API)], POOLS, CERTAINTY)
 )
+BURSTS = (
+    Gear(24.0, 8.0, ("small", "large", "frontier"), (40.0, 60.0)),
+    Gear(None, None, ("small", "frontier"), (55.0, 0.0)),
+)
+"""Under much load all that the small model does not answer goes to the API."""
 MI = Cluster((Pool("mi", "mi300x", 1, 8, 2.0),))
 
 
@@ -134,6 +140,22 @@ MATRIX: dict[str, Case] = {
     "a long release name": Case(THREE, release="a-release-with-a-name-as-long-as-helm-takes-it-abcdef"),
     "a name of its own": Case(_with({"fullnameOverride": "llm"})),
     "a stage elsewhere": Case(FRONTIER),
+    "gears with a stage elsewhere": Case(
+        values_of(
+            replace(
+                plan(
+                    [
+                        stage("small", ONE),
+                        stage("large", ONE),
+                        stage("frontier", model="any-name", external=API),
+                    ],
+                    POOLS,
+                    CERTAINTY,
+                ),
+                gears=BURSTS,
+            )
+        )
+    ),
     "stages elsewhere, in the middle and without a key": Case(
         _with(
             {"router": {"autoscaling": {"enabled": False}}, "externalKeys": {"secretName": "ours"}},

@@ -13,7 +13,7 @@ from cascadia.render.targets import targets_for
 from cascadia.router.settings.file import read_settings
 from cascadia.testing.plans import POOLS, plan, stage
 from tests.unit.deploy.chart import Object, by_helm, template
-from tests.unit.deploy.matrix import API, FRONTIER, ONE, Case
+from tests.unit.deploy.matrix import API, BURSTS, FRONTIER, ONE, Case
 
 
 def router_yaml(found: dict[Any, Object]) -> Any:
@@ -47,6 +47,17 @@ def test_a_router_of_a_release_is_told_the_address_the_key_and_its_part_of_the_l
     (key,) = (each for each in container["env"] if each["name"] == "FRONTIER_KEY")
     assert key["valueFrom"]["secretKeyRef"] == {"name": "cascadia-external", "key": "FRONTIER_KEY"}
     assert not any("frontier" in name for _, _, name in found)
+
+
+def test_gears_ask_it_as_any_other_stage(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRONTIER_KEY", "secret")
+    (tmp_path / "router.yaml").write_text(
+        yaml.safe_dump(router_yaml(by_helm(4, "gears with a stage elsewhere")))
+    )
+    told = read_settings(tmp_path / "router.yaml")
+    assert [gear.stages for gear in told.gears] == [gear.stages for gear in BURSTS]
+    assert [gear.thresholds for gear in told.gears] == [{"small": 40.0, "large": 60.0}, {"small": 55.0}]
+    assert told.stages[2].replicas[0].requests_per_minute == 75
 
 
 def test_stages_stand_in_the_cascades_order() -> None:

@@ -11,11 +11,12 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Balancing
 from cascadia.domain.problem import EXTERNAL, Problem, Stage
 from cascadia.planner.allocation.demand import Replicas
-from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.gears.played import Decided, Played, play
 from cascadia.planner.plan import open_search
+from cascadia.planner.routing.routings import Decisions
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import LARGE, MEDIUM, NODE, ON_ROUTER, problem, rising_table
@@ -48,7 +49,7 @@ def on_unequal(balancing: Balancing) -> Problem:
     return replace(given, stages=tuple(replace(stage, balancing=balancing) for stage in given.stages))
 
 
-def played(given: Problem) -> Played:
+def scene(given: Problem) -> tuple[Simulator, Deployment, list[Decisions]]:
     """Three gears, the heaviest of which sends most on, on two kinds of replicas of the first stage; the last stage has
     two replicas, or is an API."""
     with open_search(given) as search:
@@ -64,10 +65,13 @@ def played(given: Problem) -> Played:
         if 1 in search.shapes:
             (last,) = (s for s in search.shapes[1] if s.pool == NODE.name and s.tp == 2 and s.pp == 1)
             mixes[1] = (Replicas(last, 2, 2.0),)
-        here = deployment(chosen[0], mixes)
         simulator = Simulator.of(given)
         decided = Decided(routings, simulator)
-        return play(simulator, here, [decided(k) for k in chosen], LADDER)
+        return simulator, deployment(chosen[0], mixes), [decided(k) for k in chosen]
+
+
+def played(given: Problem) -> Played:
+    return play(*scene(given), LADDER)
 
 
 def by_the_routers_rule(found: Played) -> list[int]:
