@@ -64,11 +64,11 @@ def dynba(stage: Stage) -> list[OverTime]:
 
 
 def switching(stage: Stage, quantile: float) -> list[OverTime]:
-    """One model at a time, on replicas of two that share the GPUs in several proportions."""
-    alone = models_alone(stage.search)
+    """One model at a time, on replicas of two that share the GPUs in several proportions; an API is there always."""
+    alone, stages = models_alone(stage.search), stage.search.problem.stages
     found = []
     for deployment in _shared(stage.search, alone):
-        have = [k for s, k in alone.items() if deployment.mix(s)]
+        have = [k for s, k in alone.items() if deployment.mix(s) or stages[s].external is not None]
         found += by_rate("switching", stage, deployment, among=ordered(stage.search, have), quantile=quantile)
     return found
 
@@ -161,8 +161,11 @@ def ordered(search: Search, routings: Sequence[int]) -> Candidates:
 
 
 def _shared(search: Search, alone: Mapping[int, int]) -> Iterator[Deployment]:
-    """Two models on all GPUs, in several proportions."""
-    stages = sorted(alone)
+    """Two models on all GPUs, in several proportions; where the other choice is an API, one on all."""
+    stages = sorted(s for s in alone if s in search.shapes)
+    if len(stages) < len(alone):
+        for s in stages:
+            yield from cascadeserve.placed(search, {s: 1.0}, alone[s])
     for i, light in enumerate(stages):
         for heavy in stages[i + 1 :]:
             for share in SHARES:

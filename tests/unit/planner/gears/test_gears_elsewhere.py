@@ -14,6 +14,8 @@ from cascadia.domain.problem import EXTERNAL, Problem, Stage
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import Goals, find_ladder
+from cascadia.planner.over_time import systems
+from cascadia.planner.over_time.settings import Stage as OverTimeStage
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.replay.replay import replay
 from cascadia.planner.search import elsewhere
@@ -179,3 +181,23 @@ def test_an_api_that_only_a_light_gear_asks_is_in_the_plan(geared: PlanResult) -
     asked = {name for gear in found.gears for name in gear.stages}
     assert {stage.name for stage in found.stages if stage.deployed} >= asked
     assert found.stages[2].external == API
+
+
+def test_beside_others_over_the_trace_tokens_are_paid_for_and_an_api_takes_no_part_of_the_gpus(
+    geared: PlanResult,
+) -> None:
+    """One model at a time, with an API among them, once ended as an internal error."""
+    search, nobody = geared.search, np.zeros(len(geared.simulator.arrivals), np.int64)
+    stage, alone = OverTimeStage(search, geared.simulator, BOUND_S), systems.models_alone(search)
+    assert 2 in alone
+    shared = list(systems._shared(search, alone))
+    assert shared
+    assert all(here.gpus and not here.mix(2) for here in shared)
+    told = stage.outcome("all to the API", shared[0], [alone[2]], nobody)
+    assert told.usd_per_hour == pytest.approx(
+        shared[0].usd_per_hour + elsewhere.usd_per_hour(search, alone[2])
+    )
+    ladder = geared.ladder
+    assert ladder is not None
+    ours = stage.outcome("ours", geared.chosen.deployment, ladder.routings, ladder.played.gear)
+    assert ours.usd_per_hour == pytest.approx(geared.plan.predicted.usd_per_hour)
