@@ -94,6 +94,19 @@ def test_answers_do_not_depend_on_the_run(second: Ran, first: Ran) -> None:
         )
 
 
+def test_with_an_api_dollars_are_told_and_come_out_as_planned(second: Ran, place: Path, cache: Path) -> None:
+    """Models and calibrations are there; `second` was before."""
+    assert second.seconds > 0
+    found = Ran(told(place, "demo", "--external", limit_s=SECOND_S, env=environment(cache)), 0.0)
+    cascade, large = found.way("cascadia"), found.way("large")
+    assert 0 < cascade["usd_elsewhere_per_question"] < large["usd_elsewhere_per_question"]
+    plan = json.loads((place / "demo-external" / "plan.json").read_text())
+    predicted = plan["predicted"]
+    planned_usd = predicted["usd_per_hour_elsewhere"] / 3600 / predicted["rate_rps"]
+    assert cascade["usd_elsewhere_per_question"] == pytest.approx(planned_usd, rel=0.5)
+    assert plan["stages"][1]["external"]["requests_per_minute"] > 0
+
+
 def processes_of(parent: int) -> list[int]:
     """Its children, and theirs."""
     children = []

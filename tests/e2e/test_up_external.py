@@ -1,4 +1,4 @@
-"""`cascadia up` with a last stage that is somebody else's API, here one on loopback that wants a key."""
+"""`cascadia up` with a last stage, or a judge, that is somebody else's API, here one on loopback that wants a key."""
 
 import asyncio
 import json
@@ -104,3 +104,48 @@ def test_the_fleet_asks_the_api_with_its_key_within_its_limit_and_leaves_it_alon
     gone = attempt(tmp_path, keyed, *up)
     assert (gone.returncode, gone.stderr.count("\n")) == (2, 1)
     assert f"stage large: {api.url} cannot be reached" in gone.stderr
+
+
+def test_a_judge_elsewhere_is_asked_with_its_key_and_decides(tmp_path: Path) -> None:
+    port, judge = free_port(), FakeEngine("2")
+    engines = {
+        name: {"command": ["{python}", str(ENGINE), "{port}"], "drain_s": 5} for name in ("small", "large")
+    }
+    asked = {"url": "URL", "health_path": None, "api_key_env": "JUDGE_KEY"}
+    told_of_judge = {"kind": "llm", "model": "any-judge", "replicas": [asked]}
+    file = {"stages": engines, "router": {"port": port, "judge": told_of_judge}}
+    up = ("up", "plan.json", "--engines", "local.yaml", "--detach")
+    keyless = {name: value for name, value in os.environ.items() if name != "JUDGE_KEY"}
+    keyed = {**keyless, "JUDGE_KEY": KEY}
+    made = two_stages(1, 1)
+    plan = replace(made, judge=replace(made.judge, kind="llm", placement="external", model="any-judge"))
+    with serving(judge):
+        (tmp_path / "local.yaml").write_text(json.dumps(file).replace("URL", judge.url))
+        write_plan(plan, tmp_path / "plan.json")
+        without = attempt(tmp_path, keyless, *up)
+        assert (without.returncode, without.stderr.count("\n")) == (2, 1)
+        assert "JUDGE_KEY is not set" in without.stderr
+        told(tmp_path, *up, env=keyed)
+        try:
+            by = []
+            for text, score in (("hello", "2"), ("and again", "9")):
+                judge.text = score
+                body: dict[str, Any] = {
+                    "model": "cascadia",
+                    "messages": [{"role": "user", "content": text}],
+                }
+                url = f"http://127.0.0.1:{port}/v1/chat/completions"
+                answer = httpx.post(url, json=body, timeout=30, trust_env=False)
+                assert answer.status_code == 200
+                by.append(answer.headers["x-cascadia-stage"])
+            assert by == ["large", "small"]
+            assert len(judge.requests) == 2
+            assert {body["model"] for body in judge.requests} == {"any-judge"}
+            assert all(f"Bearer {KEY}" in head for head in judge.heads)
+            written = [path for path in tmp_path.rglob("*") if path.is_file()]
+            assert not any(KEY.encode() in path.read_bytes() for path in written)
+        finally:
+            told(tmp_path, "down", env=keyed)
+    gone = attempt(tmp_path, keyed, *up)
+    assert (gone.returncode, gone.stderr.count("\n")) == (2, 1)
+    assert f"judge: {judge.url} cannot be reached" in gone.stderr

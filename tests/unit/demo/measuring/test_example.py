@@ -5,7 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.demo.example import QUALITY_MIN, accuracy_alone, example_files, write_example
+from cascadia.demo.api import (
+    REQUESTS_PER_MINUTE,
+    USD_PER_CORE_HOUR,
+    USD_PER_MILLION_INPUT_TOKENS,
+    USD_PER_MILLION_OUTPUT_TOKENS,
+)
+from cascadia.demo.example import QUALITY_MIN, Api, accuracy_alone, example_files, write_example
 from cascadia.demo.measuring.rows import prompt_id
 from cascadia.demo.questions.questions import demo_questions
 from cascadia.demo.stages import CORES, STAGES
@@ -17,14 +23,17 @@ from cascadia_sim.calibration.file import write_calibration
 from cascadia_sim.hardware.catalogue import gpu
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("example")
+def written(place: Path, api: Api | None = None) -> Path:
     measured = {stage.name: place / f"measured-{stage.name}.json" for stage in STAGES}
     for stage in STAGES:
         write_calibration(find_calibration(gpu("cpu"), "llama.cpp", stage.quantization), measured[stage.name])
-    write_example(place, measured, {stage.catalogue_name: place for stage in STAGES}, 1.5)
+    write_example(place, measured, {stage.catalogue_name: place for stage in STAGES}, 1.5, api)
     return place
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("example"))
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +48,25 @@ def test_its_files_are_all_there(folder: Path) -> None:
 def test_it_is_read_without_a_remark_and_for_as_many_cores_as_it_starts(problem: Problem) -> None:
     assert problem.notes == ()
     assert sum(pool.gpus for pool in problem.cluster.pools) == CORES
+
+
+def test_with_an_api_a_core_and_its_tokens_have_prices_and_its_times_are_those_measured(
+    tmp_path: Path,
+) -> None:
+    times = [(0.1 * each, 0.02) for each in range(1, 12)]
+    api = Api("http://127.0.0.1:8123", times)
+    place = written(tmp_path, api)
+    assert set(example_files(api)) <= {path.name for path in place.iterdir()}
+    found = read_problem(place / "cascade.yaml")
+    assert found.notes == ()
+    large = found.stages[1].external
+    assert large is not None
+    assert (large.base_url, large.requests_per_minute) == (api.url, REQUESTS_PER_MINUTE)
+    assert large.ttft_p50_s == pytest.approx(0.6)
+    assert large.usd(1e6, 1e6) == USD_PER_MILLION_INPUT_TOKENS + USD_PER_MILLION_OUTPUT_TOKENS
+    assert found.objective.goal == "cost"
+    (pool,) = found.cluster.pools
+    assert (pool.gpus, pool.usd_per_gpu_hour) == (1, USD_PER_CORE_HOUR)
 
 
 def test_the_bar_lies_between_the_two_models() -> None:
