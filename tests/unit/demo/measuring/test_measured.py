@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from cascadia.cli.demo.table import examples_table, findings, results_table
+from cascadia.cli.demo.table import dollars, examples_table, findings, results_table
 from cascadia.cli.shared.narrow import fitting
 from cascadia.demo.measuring.asking import Answer
 from cascadia.demo.measuring.measured import Pass, paired, wilson
 from cascadia.demo.questions.question import Question, words
+from cascadia.domain.external import External
 from tests.unit.planner.plans import a_plan
 
 
@@ -63,6 +64,26 @@ def test_results_stand_side_by_side_on_a_terminal_of_80_columns() -> None:
     passes = [Pass(name, answers("+-" * 36), {"any": 90.0}) for name in ("cascadia", one.name, two.name)]
     table = results_table(passes, replace(plan, stages=stages), {one.name: 0.65, two.name: 0.94})
     assert fitting(table, Console(width=80)) is table
+
+
+def test_dollars_are_those_of_the_api_whose_answers_were_paid_for() -> None:
+    """A question costs 10 tokens read at $100 a million and 2 written at $1,000: $0.003; two of four go there."""
+    plan = a_plan()
+    api = External(100.0, 1000.0, ttft_p50_s=0.1, ttft_p95_s=0.1, tpot_p50_s=0.01, tpot_p95_s=0.01)
+    small, large = replace(plan.stages[0], name="small"), replace(plan.stages[-1], name="large", external=api)
+    predicted = replace(plan.predicted, rate_rps=2.0, usd_per_hour=12.0, usd_per_hour_elsewhere=9.0)
+    paid = replace(plan, stages=(small, large), predicted=predicted)
+    passes = [
+        Pass("cascadia", answers("++") + answers("++", "large"), {}),
+        Pass("small", answers("++++"), {}),
+        Pass("large", answers("++++", "large"), {}),
+    ]
+    (line,) = dollars(passes, paid)
+    assert line == (
+        "An hour at this rate costs $13.800: $3.000 for a core and $10.800 of tokens (planned: $12.000); all by large"
+        " would be $21.600."
+    )
+    assert dollars(passes, replace(paid, stages=(small, replace(large, external=None)))) == []
 
 
 def test_quantiles_are_of_answers_that_were_had() -> None:
