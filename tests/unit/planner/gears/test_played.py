@@ -17,7 +17,9 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.gears.played import Decided, Played, play
 from cascadia.planner.plan import open_search
 from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.tables.loads import keeps_blocks
 from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.prefix_cache.shared_blocks import of_sessions
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import LARGE, MEDIUM, NODE, ON_ROUTER, problem, rising_table
 from tests.unit.planner.test_external_stages import API
@@ -75,13 +77,14 @@ def played(given: Problem) -> Played:
 
 
 def by_the_routers_rule(found: Played) -> list[int]:
-    """By when clients have their answers in the very run that a plan predicts from."""
-    run, shift, ended = found.run, Shift(LADDER), np.sort(found.run.finish_ps)
-    under_way = np.arange(len(ended)) - np.searchsorted(ended, run.arrival_ps)
-    return [
-        shift.arrival(int(met), float(now_ps) * 1e-12)
-        for met, now_ps in zip(under_way, run.arrival_ps, strict=True)
-    ]
+    """By when clients have their answers in the very run that a plan predicts from, one request after the other."""
+    run, shift = found.run, Shift(LADDER)
+    told = []
+    for i, now_ps in enumerate(run.arrival_ps.tolist()):
+        # What ends at that very instant is still under way: arrivals are taken first.
+        under_way = int((run.finish_ps[:i] >= now_ps).sum())
+        told.append(shift.arrival(under_way, now_ps * 1e-12))
+    return told
 
 
 @pytest.fixture(scope="module")
@@ -112,5 +115,18 @@ def test_with_an_api_behind_them(balancing: Balancing) -> None:
         given.stages[1].name, "any", None, engine=EXTERNAL, quantization=None, config=config, external=api
     )
     found = played(replace(given, stages=(given.stages[0], away)))
+    assert found.gear.tolist() == by_the_routers_rule(found)
+    assert set(found.gear.tolist()) == {0, 1, 2}
+
+
+def test_with_prefix_caches_that_depend_on_who_comes() -> None:
+    """One in forty once had another gear than by the answers of the run."""
+    given = on_unequal("least-outstanding")
+    w, rng = given.workload, np.random.default_rng(0)
+    sessions = tuple(f"s{number}" for number in rng.integers(0, 60, len(w)).tolist())
+    blocks = of_sessions(sessions, w.input_tokens[0], w.output_tokens[0], None)
+    given = replace(given, workload=replace(w, blocks=blocks))
+    assert keeps_blocks(given, 0)
+    found = played(given)
     assert found.gear.tolist() == by_the_routers_rule(found)
     assert set(found.gear.tolist()) == {0, 1, 2}
