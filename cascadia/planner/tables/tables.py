@@ -16,7 +16,8 @@ from cascadia.planner.tables.capacity import held_at_once, sustained_rps
 from cascadia.planner.tables.loads import Load
 from cascadia.planner.tables.shapes import Shape
 from cascadia.planner.tables.store import digest_of, load_table, save_table
-from cascadia_sim.engine.replica import simulate_replica
+from cascadia_sim.engine.replica import finishes_apart
+from cascadia_sim.engine.requests import request_arrays
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 Floats = NDArray[np.float64]
@@ -195,21 +196,19 @@ def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> f
     per_stream = max(len(load) / k, 1.0)
     streams = int(min(k, np.ceil(_sample_requests(timing) / per_stream), MOST_STREAMS))
     held = held_at_once(timing, load)
-    latencies = []
-    for offset in np.unique(np.linspace(0, k - 1, streams).astype(int)):
-        for window, warm_up in _windows(timing, len(range(offset, len(load), k)), held):
-            mine = slice(offset + k * window.start, offset + k * window.stop, k)
-            arrival = load.arrival_ps[mine]
-            run = simulate_replica(
-                timing,
-                arrival,
-                load.input_tokens[mine],
-                load.output_tokens[mine],
-                load.cached_tokens[mine],
-            )
-            latencies.append((run.finish_ps - arrival)[warm_up:])
+    every, counts = np.arange(len(load)), []
+    mine: list[Ints] = []
+    for offset in np.unique(np.linspace(0, k - 1, streams).astype(int)).tolist():
+        stream = every[offset::k]
+        for window, warm_up in _windows(timing, len(stream), held):
+            mine.append(stream[window.start : window.stop])
+            counts.append(np.arange(len(window)) >= warm_up)
+    at = np.concatenate(mine)
+    given = request_arrays(load.arrival_ps[at], load.input_tokens[at], load.output_tokens[at], load.cached_tokens[at])
+    replica = np.repeat(np.arange(len(mine)), [len(part) for part in mine])
+    latency = (finishes_apart(timing, replica, given) - given.arrival_ps)[np.concatenate(counts)]
     # A request's own latency: interpolated between two, it could be one that nobody had.
-    return float(np.quantile(np.concatenate(latencies), quantile, method="inverted_cdf")) / PS_PER_S
+    return float(np.quantile(latency, quantile, method="inverted_cdf")) / PS_PER_S
 
 
 def _windows(timing: ReplicaTiming, requests: int, held: int) -> list[tuple[range, int]]:

@@ -16,9 +16,9 @@ Stages = NDArray[np.int8]
 class Requests(NamedTuple):
     """Arrays [n] shared by all lanes. `following` links a lane's requests in order of arrival; -1 ends it.
 
-    Where decode steps are skipped, `generated` counts the tokens that a request had written when it was last
-    preempted, and `admission` is the order in which requests were last admitted. Where they are taken one by
-    one, `generated` counts the tokens written, `prompt` those to prefill when it was last admitted, `computed`
+    `admission` is the order in which requests were last admitted. Where decode steps are skipped, `generated` counts
+    the tokens that a request had written when it was last preempted. Where they are taken one by one, `generated`
+    counts the tokens written, `prompt` those to prefill when it was last admitted, `computed`
     those that batches up to now computed or are computing, and `aloft` the batches in flight it is part of.
     `charged`: what its dispatcher took it for, in tokens.
     """
@@ -54,7 +54,7 @@ class Fleet(NamedTuple):
     running: Ints  # [lanes, S], the request at each place of the heap
     residues: Ints  # [lanes, largest block_size]
     preempted: Ints  # [lanes, S], a stack: the front of the waiting queue
-    filled: Ints  # [lanes, S]
+    filled: Ints  # [lanes, S], or who is ready
     finished: Ints  # [lanes, S], those that the last iteration finished
     members: Ints  # [lanes, P, S], requests of the batches in flight
     flights: Ints  # [lanes, P, FLIGHT]
@@ -80,7 +80,9 @@ class Lane(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """One row of a `Fleet`, for an engine that takes every step; `running` in order of admission."""
+    """One row of a `Fleet`, for an engine that takes every step; `running`, and of these who is `ready` to decode and in
+    no batch, in order of admission.
+    """
 
     token_ps: Ints
     sequence_ps: Ints
@@ -88,6 +90,7 @@ class Pipeline(NamedTuple):
     pair_ps: float
     state: Ints
     running: Ints
+    ready: Ints
     preempted: Ints
     finished: Ints
     members: Ints  # [P, S]: a request that writes a token when the batch ends, or ~request

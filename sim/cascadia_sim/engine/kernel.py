@@ -68,7 +68,10 @@ LATE, LATE_NEXT, STOPPED, FLIGHTS, OLDEST, CHANGED = 20, 21, 22, 23, 24, 25
 # the fewest tokens that one of its sequences has to write yet.
 COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, FEWEST = 26, 27, 28, 29, 30, 31, 32
 # For the dispatcher: tokens WRITTEN by requests that ended since it last looked, and how many of them ANSWERED.
-WRITTEN, ANSWERED, STATE = 33, 34, 35
+WRITTEN, ANSWERED = 33, 34
+# Of a pipeline: how many sequences are READY to decode, have a prompt HALF_DONE, and are LISTED, some of which have
+# finished since.
+READY, HALF_DONE, LISTED, STATE = 35, 36, 37, 38
 
 # Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, the context it READS, and its landings
 # LEFT up to the one that finishes a sequence (0 where it is not all decoding), STEPS of them not yet passed on to
@@ -93,7 +96,12 @@ def compiled(function: F) -> F:
     return cast(F, jitted(nogil=True, error_model="numpy", _nrt=False)(function))
 
 
-@compiled
+def inlined(function: F) -> F:
+    """`function` compiled into its callers."""
+    return cast(F, jitted(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function))
+
+
+@inlined
 def _push(lane: Lane, step: int, request: int) -> None:
     size = lane.state[RUNNING]
     lane.state[RUNNING] = size + 1
@@ -108,7 +116,7 @@ def _push(lane: Lane, step: int, request: int) -> None:
     steps[at], requests[at] = step, request
 
 
-@compiled
+@inlined
 def _remove(lane: Lane, at: int) -> None:
     """Takes place `at` out of the heap: its last entry moves there, then up or down to where it fits."""
     size = lane.state[RUNNING] - 1
@@ -134,19 +142,19 @@ def _remove(lane: Lane, at: int) -> None:
     steps[at], requests[at] = step, request
 
 
-@compiled
+@inlined
 def _blocks(lane: Lane | Pipeline, tokens: int) -> int:
     size = lane.limits[BLOCK_SIZE]
     return int((tokens + size - 1) // size)
 
 
-@compiled
+@inlined
 def _fills_blocks(tokens: int, size: int) -> bool:
     """Tells whether so many tokens fill whole blocks, without a division where it can be done."""
     return (tokens & (size - 1)) == 0 if (size & (size - 1)) == 0 else tokens % size == 0
 
 
-@compiled
+@inlined
 def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
     table = lane.token_ps
     last = table.size - 1
@@ -156,7 +164,7 @@ def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
     return int(table[last] + (tokens - last) * (table[last] - table[last - 1]))
 
 
-@compiled
+@inlined
 def _growth(lane: Lane, steps: int) -> int:
     """Blocks taken up over `steps` decode steps: one whenever a context outgrows a multiple of block_size."""
     size = lane.limits[BLOCK_SIZE]
@@ -171,7 +179,7 @@ def _growth(lane: Lane, steps: int) -> int:
     return int(taken)
 
 
-@compiled
+@inlined
 def _steps_that_fit(lane: Lane, steps: int) -> int:
     """The most decode steps, at most `steps`, before one lacks blocks. The first one has them."""
     free = lane.limits[BLOCKS] - lane.state[HELD]
@@ -194,7 +202,7 @@ def _steps_that_fit(lane: Lane, steps: int) -> int:
     return steps
 
 
-@compiled
+@inlined
 def _steps_to_pass(gap_ps: int, first_ps: int, more_ps: int) -> int:
     """Fewest steps that take `gap_ps` or longer: the first takes `first_ps`, each next one `more_ps` more."""
     # The root in the form that does not divide by `more_ps`, which is 0 where reading context costs nothing.
@@ -208,7 +216,7 @@ def _steps_to_pass(gap_ps: int, first_ps: int, more_ps: int) -> int:
     return max(steps, 1)
 
 
-@compiled
+@inlined
 def _count_late(lane: Lane | Pipeline, requests: Requests) -> None:
     """Counts each request once: when its limit has passed it is late, unless it had finished by then."""
     s = lane.state
@@ -227,7 +235,7 @@ def _count_late(lane: Lane | Pipeline, requests: Requests) -> None:
         s[STOPPED] = 1
 
 
-@compiled
+@inlined
 def _finish(lane: Lane | Pipeline, requests: Requests, request: int) -> None:
     requests.finish_ps[request] = lane.state[NOW]
     lane.finished[lane.state[FINISHED]] = request
@@ -237,7 +245,7 @@ def _finish(lane: Lane | Pipeline, requests: Requests, request: int) -> None:
     lane.state[ANSWERED] += 1
 
 
-@compiled
+@inlined
 def _decode(lane: Lane, requests: Requests, steps: int) -> None:
     """All running sequences go `steps` tokens on, none finishing before the last; NOW is already the end."""
     s = lane.state
@@ -259,7 +267,7 @@ def _decode(lane: Lane, requests: Requests, steps: int) -> None:
         _finish(lane, requests, request)
 
 
-@compiled
+@inlined
 def _preempt(lane: Lane, requests: Requests) -> None:
     """The most recently admitted sequence gives its blocks back and goes to the front of the queue."""
     s = lane.state
@@ -286,7 +294,7 @@ def _preempt(lane: Lane, requests: Requests) -> None:
     s[PREEMPTIONS] += 1
 
 
-@compiled
+@inlined
 def _start_prefills(lane: Lane, requests: Requests) -> bool:
     """Fills an iteration with prompts, first come first served, and starts it; False if none can be taken."""
     s = lane.state
@@ -356,7 +364,7 @@ def _start_prefills(lane: Lane, requests: Requests) -> bool:
     return True
 
 
-@compiled
+@inlined
 def _end_prefills(lane: Lane, requests: Requests) -> None:
     s = lane.state
     s[IN_FLIGHT] = 0
@@ -381,7 +389,7 @@ def _end_prefills(lane: Lane, requests: Requests) -> None:
     _count_late(lane, requests)
 
 
-@compiled
+@inlined
 def _skip(lane: Lane, requests: Requests, until_ps: int) -> bool:
     """Decodes to the next finish, lack of blocks or arrival with room; False if that is after `until_ps`."""
     s = lane.state
@@ -410,7 +418,7 @@ def _skip(lane: Lane, requests: Requests, until_ps: int) -> bool:
     return True
 
 
-@compiled
+@inlined
 def _advance_skipping(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
     limits = fleet.limits[which]
     lane = Lane(
@@ -448,13 +456,13 @@ def _advance_skipping(fleet: Fleet, requests: Requests, which: int, until_ps: in
             return
 
 
-@compiled
+@inlined
 def _context(requests: Requests, request: int) -> int:
     """Prompt and what is written of the answer."""
     return int(requests.input_tokens[request] + requests.generated[request])
 
 
-@compiled
+@inlined
 def _held_blocks(pipeline: Pipeline, requests: Requests, request: int) -> int:
     """Blocks of a running sequence, with room for as many drafts as there may be."""
     # `prompt + 1` until the first token is written: so much was taken at admission.
@@ -462,7 +470,7 @@ def _held_blocks(pipeline: Pipeline, requests: Requests, request: int) -> int:
     return int(_blocks(pipeline, tokens + pipeline.limits[MOST_DRAFTS]))
 
 
-@compiled
+@inlined
 def _chance(request: int, written: int) -> float:
     """Uniform draw in [0, 1) of a request that has so many tokens, the same whatever else is simulated: splitmix64."""
     x = np.uint64(request) * GOLDEN + np.uint64(written) * MIX + GOLDEN
@@ -473,7 +481,7 @@ def _chance(request: int, written: int) -> float:
     return float(x >> np.uint64(11)) * 2.0**-53
 
 
-@compiled
+@inlined
 def _progress(pipeline: Pipeline, requests: Requests, request: int, drafts: int) -> int:
     """Tokens that a decoding sequence writes in an iteration: its accepted drafts and one more, no further than its
     answer.
@@ -487,25 +495,46 @@ def _progress(pipeline: Pipeline, requests: Requests, request: int, drafts: int)
     return int(min(accepted + 1, requests.output_tokens[request] - written))
 
 
-@compiled
+@inlined
+def _close_ranks(pipeline: Pipeline, requests: Requests) -> None:
+    """Takes those that finished off the list, in place and in order: `_throw_out` takes the one admitted last."""
+    s = pipeline.state
+    if s[LISTED] == s[RUNNING]:
+        return
+    kept = 0
+    for i in range(s[LISTED]):
+        request = pipeline.running[i]
+        if requests.finish_ps[request] < 0:
+            pipeline.running[kept] = request
+            kept += 1
+    s[LISTED] = kept
+
+
+@inlined
 def _throw_out(pipeline: Pipeline, requests: Requests) -> None:
     """The last admitted of those not in flight gives its blocks back and goes to the front of the queue."""
     s = pipeline.state
+    _close_ranks(pipeline, requests)
     at = s[RUNNING] - 1
     # A batch in flight reads the blocks of its sequences.
     while requests.aloft[pipeline.running[at]] > 0:
         at -= 1
     request = pipeline.running[at]
     s[RUNNING] -= 1
+    s[LISTED] -= 1
     for i in range(at, s[RUNNING]):
         pipeline.running[i] = pipeline.running[i + 1]
+    if requests.computed[request] < requests.prompt[request]:
+        s[HALF_DONE] -= 1
+    elif s[READY] > 0 and pipeline.ready[s[READY] - 1] == request:
+        s[READY] -= 1
     s[HELD] -= _held_blocks(pipeline, requests, request)
     pipeline.preempted[s[PREEMPTED]] = request
     s[PREEMPTED] += 1
     s[PREEMPTIONS] += 1
 
 
-@compiled
+@inlined
 def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, tokens: int) -> None:
     """The next `tokens` of a running sequence are part of the batch being formed."""
     s = pipeline.state
@@ -519,6 +548,8 @@ def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, t
     else:
         s[FEWEST] = 0
         s[PAIRS] += tokens * end - tokens * (tokens - 1) // 2
+        if end == requests.prompt[request]:
+            s[HALF_DONE] -= 1
     s[TOKENS] += tokens
     if end == context:
         s[WRITING] += 1
@@ -529,37 +560,50 @@ def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, t
     s[COUNT] += 1
 
 
-@compiled
+@inlined
+def _make_ready(pipeline: Pipeline, requests: Requests, request: int) -> None:
+    """A sequence that a batch brought back may decode, in the order of admission: an insertion, since most come so."""
+    s, ready = pipeline.state, pipeline.ready
+    at, admission = s[READY], requests.admission[request]
+    s[READY] = at + 1
+    while at > 0 and requests.admission[ready[at - 1]] > admission:
+        ready[at] = ready[at - 1]
+        at -= 1
+    ready[at] = request
+
+
+@inlined
 def _join_decoding(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
     """One token of each that decodes and is not in flight. The innermost loop of a pipeline: sums are kept in locals,
     since the compiler must take it that every store may change the state."""
-    s, running = pipeline.state, pipeline.running
-    most = pipeline.limits[BATCH_SEQS]
-    count, read, fewest = s[COUNT], s[READ], s[FEWEST]
-    before = count
-    for i in range(s[RUNNING]):
-        if count == most:
-            break
-        request = running[i]
+    s, ready = pipeline.state, pipeline.ready
+    before, read, fewest = s[COUNT], s[READ], s[FEWEST]
+    joining = min(s[READY], pipeline.limits[BATCH_SEQS] - before)
+    for i in range(joining):
+        # `_join` with the one token that is not yet computed.
+        request = ready[i]
         written = requests.generated[request]
         context = requests.input_tokens[request] + written
-        if requests.computed[request] < context and context > requests.prompt[request]:
-            # `_join` with the one token that is not yet computed.
-            requests.computed[request] = context
-            requests.aloft[request] += 1
-            read += context
-            fewest = min(fewest, requests.output_tokens[request] - written)
-            members[count] = request
-            count += 1
-    s[COUNT], s[READ], s[FEWEST] = count, read, fewest
-    s[TOKENS] += count - before
-    s[WRITING] += count - before
+        requests.computed[request] = context
+        requests.aloft[request] += 1
+        read += context
+        fewest = min(fewest, requests.output_tokens[request] - written)
+        members[before + i] = request
+    for i in range(joining, s[READY]):
+        ready[i - joining] = ready[i]
+    s[READY] -= joining
+    s[COUNT], s[READ], s[FEWEST] = before + joining, read, fewest
+    s[TOKENS] += joining
+    s[WRITING] += joining
 
 
-@compiled
+@inlined
 def _join_half_done(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
     """Prompts that earlier batches began: their rest, or what is left of the budget."""
     s = pipeline.state
+    if s[HALF_DONE] == 0:
+        return
+    _close_ranks(pipeline, requests)
     for i in range(s[RUNNING]):
         left = pipeline.limits[MAX_TOKENS] - s[TOKENS]
         if left <= 0 or s[COUNT] == pipeline.limits[BATCH_SEQS]:
@@ -570,7 +614,7 @@ def _join_half_done(pipeline: Pipeline, requests: Requests, members: Ints) -> No
             _join(pipeline, requests, members, request, min(rest, left))
 
 
-@compiled
+@inlined
 def _within_budget(pipeline: Pipeline, prompt: int) -> bool:
     """May a whole prompt of so many tokens join? The first may, whatever its size."""
     s = pipeline.state
@@ -581,7 +625,7 @@ def _within_budget(pipeline: Pipeline, prompt: int) -> bool:
     return bool(s[TOKENS] + prompt <= pipeline.limits[MAX_TOKENS])
 
 
-@compiled
+@inlined
 def _join_waiting(pipeline: Pipeline, requests: Requests, members: Ints) -> None:
     """The queue's head, as long as slots, blocks and the budget allow."""
     s, limits = pipeline.state, pipeline.limits
@@ -609,13 +653,19 @@ def _join_waiting(pipeline: Pipeline, requests: Requests, members: Ints) -> None
             s[NEXT] = requests.following[request]
         requests.prompt[request] = prompt
         requests.computed[request] = requests.cached_tokens[request]
-        pipeline.running[s[RUNNING]] = request
+        requests.admission[request] = s[ADMISSIONS]
+        s[ADMISSIONS] += 1
+        s[HALF_DONE] += 1
+        if s[LISTED] == pipeline.running.size:
+            _close_ranks(pipeline, requests)
+        pipeline.running[s[LISTED]] = request
+        s[LISTED] += 1
         s[RUNNING] += 1
         s[LONGEST] = max(s[LONGEST], tokens)
         _join(pipeline, requests, members, request, tokens)
 
 
-@compiled
+@inlined
 def _form(pipeline: Pipeline, requests: Requests) -> bool:
     """Sends a batch of what is ready into the pipeline; False if nothing is."""
     s, limits = pipeline.state, pipeline.limits
@@ -654,7 +704,7 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
     return True
 
 
-@compiled
+@inlined
 def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
     """Instant when a batch that enters now leaves the last stage; each stage serves batches in order, one at a
     time.
@@ -670,7 +720,7 @@ def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
     return int(now)
 
 
-@compiled
+@inlined
 def _write(pipeline: Pipeline, requests: Requests, request: int, drafts: int) -> int:
     """A sequence of an engine that speculates has the tokens of an iteration; returns the blocks it takes up more."""
     held = _held_blocks(pipeline, requests, request)
@@ -685,7 +735,7 @@ def _write(pipeline: Pipeline, requests: Requests, request: int, drafts: int) ->
     return _held_blocks(pipeline, requests, request) - held
 
 
-@compiled
+@inlined
 def _land(pipeline: Pipeline, requests: Requests) -> None:
     """The oldest batch in flight ends."""
     s = pipeline.state
@@ -704,6 +754,8 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
             continue
         if pipeline.limits[SPECULATES] != 0:
             taken += _write(pipeline, requests, request, pipeline.flights[slot, DRAFTS])
+            if requests.finish_ps[request] < 0:
+                _make_ready(pipeline, requests, request)
             continue
         written = requests.generated[request] + 1
         requests.generated[request] = written
@@ -717,20 +769,13 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
             before = requests.input_tokens[request] + written - 1
             if before > requests.prompt[request] and _fills_blocks(before, size):
                 taken += 1
+            _make_ready(pipeline, requests, request)
     s[HELD] += taken
-    if s[FINISHED] > 0:
-        # In place and in order: `_throw_out` takes the one admitted last from the end.
-        kept = 0
-        for i in range(s[RUNNING]):
-            request = pipeline.running[i]
-            if requests.finish_ps[request] < 0:
-                pipeline.running[kept] = request
-                kept += 1
-        s[RUNNING] = kept
+    s[RUNNING] -= s[FINISHED]
     _count_late(pipeline, requests)
 
 
-@compiled
+@inlined
 def _lands_next_ps(pipeline: Pipeline) -> int:
     s = pipeline.state
     if s[FLIGHTS] == 0:
@@ -738,7 +783,7 @@ def _lands_next_ps(pipeline: Pipeline) -> int:
     return int(pipeline.flights[pipeline.flights[s[OLDEST], SLOT], ENDS])
 
 
-@compiled
+@inlined
 def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
     """Instant when the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
     s, limits = pipeline.state, pipeline.limits
@@ -751,7 +796,7 @@ def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
     return int(requests.arrival_ps[request])
 
 
-@compiled
+@inlined
 def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
     """Number of times that each batch can land before one lacks blocks, at worst; 0 if they do not come back as
     they were.
@@ -771,7 +816,7 @@ def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
     return int((limits[BLOCKS] - s[HELD]) // s[RUNNING] * limits[BLOCK_SIZE])
 
 
-@compiled
+@inlined
 def _go_round(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
     """Batches that only decode land and leave again, as long as none finishes, lacks blocks or could grow."""
     s, limits, flights = pipeline.state, pipeline.limits, pipeline.flights
@@ -805,7 +850,7 @@ def _go_round(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
         _count_late(pipeline, requests)
 
 
-@compiled
+@inlined
 def _pass_on(pipeline: Pipeline, requests: Requests) -> None:
     """The steps that batches went round are those of their sequences."""
     s = pipeline.state
@@ -822,7 +867,7 @@ def _pass_on(pipeline: Pipeline, requests: Requests) -> None:
     s[PEAK] = max(s[PEAK], s[HELD])
 
 
-@compiled
+@inlined
 def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
     s, stages = pipeline.state, pipeline.limits[STAGES]
     while s[STOPPED] == 0:
@@ -850,7 +895,7 @@ def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int)
             s[NOW] = now
 
 
-@compiled
+@inlined
 def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
     """Moves lane `which` through every iteration that ends at `until_ps` or before.
 
@@ -867,6 +912,7 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
         fleet.pair_ps[which],
         fleet.state[which],
         fleet.running[which],
+        fleet.filled[which],
         fleet.preempted[which],
         fleet.finished[which],
         fleet.members[which],
@@ -878,7 +924,7 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
     _advance_step_by_step(pipeline, requests, until_ps)
 
 
-@compiled
+@inlined
 def append(fleet: Fleet, requests: Requests, which: int, request: int, charged: int) -> None:
     """Puts `request`, which arrives no earlier than all before it, at the end of a lane's queue.
 
@@ -905,7 +951,7 @@ def assign(fleet: Fleet, requests: Requests, lanes: Ints) -> None:
         append(fleet, requests, lanes[request], request, 0)
 
 
-@compiled
+@inlined
 def learn(fleet: Fleet, sites: Sites, which: int, group: int) -> None:
     """`AnswerLength.seen` of all that ended at lane `which` since it was last called."""
     s = fleet.state[which]
@@ -914,7 +960,7 @@ def learn(fleet: Fleet, sites: Sites, which: int, group: int) -> None:
     s[WRITTEN], s[ANSWERED] = 0, 0
 
 
-@compiled
+@inlined
 def expected(sites: Sites, group: int) -> int:
     """`AnswerLength.expected`."""
     # Both halved: the mean stays, and what was seen long ago weighs ever less.
@@ -924,7 +970,7 @@ def expected(sites: Sites, group: int) -> int:
     return int(min(sites.written[group] // sites.answers[group], sites.most_output[group]))
 
 
-@compiled
+@inlined
 def least_outstanding(fleet: Fleet, sites: Sites, group: int, first: int, end: int, tokens: int) -> int:
     """`LeastOutstanding.choose` among the open replicas at places `first` to `end`."""
     n = end - first
@@ -946,7 +992,7 @@ def least_outstanding(fleet: Fleet, sites: Sites, group: int, first: int, end: i
     return int(sites.open[first + best])
 
 
-@compiled
+@inlined
 def richest(sites: Sites, first: int, end: int) -> int:
     """`SmoothRoundRobin.choose`: each gains its weight, the richest serves and pays the total."""
     if end - first == 1:
@@ -973,20 +1019,20 @@ def take_turns(sites: Sites, replica: Ints) -> None:
 def dispatch_by_load(fleet: Fleet, requests: Requests, sites: Sites, replica: Ints) -> None:
     """Sends each request to the least outstanding of one group, writes it to `replica` [n], and runs all out."""
     lanes = fleet.state.shape[0]
-    for request in range(replica.size):
-        now = requests.arrival_ps[request]
+    # Once more than there are requests: `advance` is compiled into each place that calls it, and here is only one.
+    for request in range(replica.size + 1):
+        now = requests.arrival_ps[request] if request < replica.size else NEVER
         for which in range(lanes):
             if fleet.state[which, WAKE] <= now:
                 advance(fleet, requests, which, now)
                 learn(fleet, sites, which, 0)
-        tokens = requests.input_tokens[request] + expected(sites, 0)
-        replica[request] = least_outstanding(fleet, sites, 0, 0, sites.open.size, tokens)
-        append(fleet, requests, replica[request], request, tokens)
-    for which in range(lanes):
-        advance(fleet, requests, which, NEVER)
+        if request < replica.size:
+            tokens = requests.input_tokens[request] + expected(sites, 0)
+            replica[request] = least_outstanding(fleet, sites, 0, 0, sites.open.size, tokens)
+            append(fleet, requests, replica[request], request, tokens)
 
 
-@compiled
+@inlined
 def _send(requests: Requests, apis: Apis, group: int, visit: int, now: int) -> int:
     """Sends a visit to an API as soon as its limit lets it; the instant of its last token."""
     sent_ps, first = now, apis.first_sent[group]
@@ -1000,7 +1046,7 @@ def _send(requests: Requests, apis: Apis, group: int, visit: int, now: int) -> i
     return int(sent_ps + apis.whole_ps[visit])
 
 
-@compiled
+@inlined
 def _deliver(
     fleet: Fleet, requests: Requests, sites: Sites, network: Network, paths: Paths, due: int, now: int
 ) -> int:
@@ -1053,7 +1099,7 @@ def _schedule(fleet: Fleet, requests: Requests, now: int) -> None:
             advance(fleet, requests, which, now + 1)
 
 
-@compiled
+@inlined
 def _at(borders: Floats, load: float) -> int:
     """`Ladder.at`."""
     gear = 0
@@ -1062,7 +1108,7 @@ def _at(borders: Floats, load: float) -> int:
     return gear
 
 
-@compiled
+@inlined
 def _shift(paths: Paths, in_flight: int, now_s: float) -> int:
     """`Shift.arrival`."""
     dead_band, hold_s, capacity = paths.rule[0], paths.rule[1], paths.rule[2]
@@ -1083,7 +1129,7 @@ def _shift(paths: Paths, in_flight: int, now_s: float) -> int:
     return gear
 
 
-@compiled
+@inlined
 def _set_out(network: Network, paths: Paths, request: int, now_ps: int) -> int:
     """Gives an arriving request its gear, and links its visits; the first of them."""
     # Requests are numbered as they come: as many as its number came before, and some of them have ended.
@@ -1108,7 +1154,7 @@ def _set_out(network: Network, paths: Paths, request: int, now_ps: int) -> int:
         stage = after
 
 
-@compiled
+@inlined
 def _wait(paths: Paths, visit: int, until_ps: int) -> None:
     """Puts a visit on the heap of those that wait, or ~visit, which then begins."""
     at = paths.waiting[0]
@@ -1119,7 +1165,7 @@ def _wait(paths: Paths, visit: int, until_ps: int) -> None:
     paths.later_ps[at], paths.later[at] = until_ps, visit
 
 
-@compiled
+@inlined
 def _told(paths: Paths) -> int:
     """Takes the visit that waits no longer off the heap."""
     visit = paths.later[0]
@@ -1141,7 +1187,7 @@ def _told(paths: Paths) -> int:
     return int(visit)
 
 
-@compiled
+@inlined
 def _set_off(network: Network, visit: int, due: int) -> int:
     """Sets off what follows on a visit, or ends its request; returns how many visits are due then."""
     successor = network.successor[visit]
@@ -1152,7 +1198,7 @@ def _set_off(network: Network, visit: int, due: int) -> int:
     return due + 1
 
 
-@compiled
+@inlined
 def _answered(network: Network, paths: Paths, visit: int, due: int, now: int) -> int:
     """Sets off what follows once the client has a visit's answer, and its verdict where that is a mere delay."""
     if paths.wait_ps[visit] > 0:
@@ -1161,7 +1207,7 @@ def _answered(network: Network, paths: Paths, visit: int, due: int, now: int) ->
     return _set_off(network, visit, due)
 
 
-@compiled
+@inlined
 def _client_ps(requests: Requests, sites: Sites, which: int, visit: int) -> int:
     """`client.delays_ps` of a visit that ended at lane `which`."""
     fixed, steps = sites.client[which, 0], sites.client[which, 1]

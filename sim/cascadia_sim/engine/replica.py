@@ -1,12 +1,20 @@
-"""One replica: when each request gets its first and its last token."""
+"""Replicas that requests are given to: when each request gets its first and its last token."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from cascadia_sim.engine.arrays import Fleet, Requests
 from cascadia_sim.engine.client import delays_ps
-from cascadia_sim.engine.requests import BadRequests, check_fit, check_ran, check_timing, request_arrays
+from cascadia_sim.engine.requests import (
+    BadRequests,
+    RequestArrays,
+    check_fit,
+    check_ran,
+    check_timing,
+    request_arrays,
+)
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
 
@@ -44,18 +52,9 @@ def simulate_replica(
     `BadRequests` (a ValueError) for arrivals out of order and for a request that can never fit the KV cache.
     """
     from cascadia_sim.engine import kernel
-    from cascadia_sim.engine.fleet import fleet_of, requests_of
 
-    check_timing(timing)
     given = request_arrays(arrival_ps, input_tokens, output_tokens, cached_tokens)
-    if given.arrival_ps.size > 1 and (falls := np.diff(given.arrival_ps) < 0).any():
-        raise BadRequests(
-            f"arrival_ps[{int(falls.argmax()) + 1}]", "earlier than the one before", "sort by arrival"
-        )
-    check_fit(given, (timing,))
-    fleet = fleet_of((timing,))
-    requests = requests_of(*given)
-    kernel.assign(fleet, requests, np.zeros(given.arrival_ps.size, np.int64))
+    fleet, requests = _given(timing, 1, np.zeros(given.arrival_ps.size, np.int64), given)
     fleet.limits[0, kernel.LATE_PS], fleet.limits[0, kernel.MAX_LATE] = late_ps, max_late
     kernel.advance(fleet, requests, 0, kernel.NEVER)
     state = fleet.state[0]
@@ -72,3 +71,40 @@ def simulate_replica(
         peak_kv_tokens=int(state[kernel.PEAK]) * timing.block_size,
         complete=complete,
     )
+
+
+def finishes_apart(timing: ReplicaTiming, replica: Ints, given: RequestArrays) -> Ints:
+    """When each request [n] has its last token, as its client sees it, where equal replicas serve their own.
+
+    `replica` [n] counts up from 0; those of one arrive in order. One call for many short runs: what a call costs is as
+    long as the run of hundreds of requests.
+    """
+    from cascadia_sim.engine import kernel
+
+    replicas = int(replica[-1]) + 1 if replica.size else 0
+    fleet, requests = _given(timing, replicas, replica, given)
+    for which in range(replicas):
+        kernel.advance(fleet, requests, which, kernel.NEVER)
+    check_ran(given.arrival_ps, requests.finish_ps)
+    times = requests.first_token_ps, requests.finish_ps
+    late_ps = delays_ps((timing,), np.zeros_like(replica), *times, given.output_tokens)
+    return requests.finish_ps + late_ps
+
+
+def _given(
+    timing: ReplicaTiming, replicas: int, replica: Ints, given: RequestArrays
+) -> tuple[Fleet, Requests]:
+    """So many equal replicas, each with its requests in its queue."""
+    from cascadia_sim.engine import kernel
+    from cascadia_sim.engine.fleet import fleet_of, requests_of
+
+    check_timing(timing)
+    falls = np.diff(given.arrival_ps) < 0
+    if falls.any() and (falls := falls & (np.diff(replica) == 0)).any():
+        raise BadRequests(
+            f"arrival_ps[{int(falls.argmax()) + 1}]", "earlier than the one before", "sort by arrival"
+        )
+    check_fit(given, (timing,))
+    fleet, requests = fleet_of((timing,) * replicas), requests_of(*given)
+    kernel.assign(fleet, requests, replica)
+    return fleet, requests
