@@ -57,7 +57,7 @@ from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, re
 from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
 from cascadia.planner.refinement.thrift import cheapest_beside, down_the_slope, seeks
 from cascadia.planner.routing.dominance import non_dominated
-from cascadia.planner.routing.frontier import all_routings, frontier
+from cascadia.planner.routing.frontier import all_routings, undominated
 from cascadia.planner.routing.guarantee import with_bounds
 from cascadia.planner.routing.points import Setting
 from cascadia.planner.routing.preroutings import by_question_alone
@@ -406,7 +406,7 @@ def _carries(result: PlanResult) -> float:
     decided = search.decisions(deployment.routing)
     shares = search.capacities.shares(search.problem, deployment, decided)
     return headroom(
-        Simulator.of(search.problem),
+        search.simulator,
         deployment,
         decided,
         shares,
@@ -471,7 +471,7 @@ def _cascades_of(problem: Problem) -> tuple[Routings, str]:
     table, confidence, seed = problem.quality, problem.confidence, problem.seed
     every = all_routings(table, keep_worse=False)
     if len(every) > MAX_ROUTINGS:
-        return with_bounds(table, thin(frontier(table), MAX_ROUTINGS), confidence, seed)
+        return with_bounds(table, thin(undominated(every), MAX_ROUTINGS), confidence, seed)
     bounded, method = with_bounds(table, every, confidence, seed)
     # Of equals the filter keeps the first: the one with fewer stages. In whole numbers, so that ties are
     # ties.
@@ -553,7 +553,7 @@ def _finish(
     carries: float | None = None
     if not search.deadline.leaves_out("how much more traffic the plan carries"):
         carries = headroom(
-            Simulator.of(problem),
+            search.simulator,
             best.deployment,
             search.decisions(routing),
             shares,

@@ -19,7 +19,6 @@ from cascadia.planner.allocation.columns import EPS
 from cascadia.planner.allocation.demand import JUDGE, Demand
 from cascadia.planner.baselines.single_model import Entry, entry, nothing
 from cascadia.planner.deployment.deployment import Deployment
-from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.alike import Alike, deployed_alike, filled, steps
 from cascadia.planner.refinement.certified import first_certified
 from cascadia.planner.refinement.refine import EFFORT, Effort, Refinement, rank, within_limits
@@ -61,7 +60,7 @@ def cascadeserve(
     apart = search.routings.first_apart(_by_gpu_time(search.routings, whole, good), most_routings, APART)
     found = [d for k in apart for d in _tried(search, whole, parts_of(search, whole, k), k, PREFERENCES)]
     rate = carried_rps(search, _most(search, apart[:FASTEST])) if with_rate else 0.0
-    state = Refinement(search, Simulator.of(search.problem), References(search))
+    state = Refinement(search, search.simulator, References(search))
     state.simulate(found)
     _climb(
         state,

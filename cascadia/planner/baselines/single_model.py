@@ -22,7 +22,6 @@ from cascadia.domain.problem import Judge
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.refine import Candidate, Effort, Refinement, refine
 from cascadia.planner.search.bilevel import bilevel
 from cascadia.planner.search.context import Search, allowed, find_shapes, restricted
@@ -168,7 +167,7 @@ def entry(name: str, search: Search, best: Candidate, rate: float) -> Entry:
     """
     routing = best.deployment.routing
     if best.certificate is None:
-        best = Refinement(search, Simulator.of(search.problem), References(search)).certified(best)
+        best = Refinement(search, search.simulator, References(search)).certified(best)
     assert best.certificate is not None
     if not best.certificate.holds:
         return replace(nothing(name, f"not carried: {best.certificate.why}"), max_rate_rps=rate)
@@ -185,5 +184,5 @@ def nothing(name: str, why: str) -> Entry:
 
 
 def _simulated(search: Search, routing: int, mixes: dict[int, Mix]) -> Candidate:
-    state = Refinement(search, Simulator.of(search.problem), References(search))
+    state = Refinement(search, search.simulator, References(search))
     return state.simulate([deployment(routing, mixes)])[0]

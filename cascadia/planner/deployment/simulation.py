@@ -32,6 +32,7 @@ from cascadia.planner.tables.shapes import Shape
 from cascadia_sim.cascade.by_rule import MakeRule, QueueingRule, Rule
 from cascadia_sim.cascade.cascade import CascadeRun, CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
+from cascadia_sim.cascade.first_stage import FirstRuns
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
@@ -57,11 +58,20 @@ class Simulator:
     """By stage; None: it is on GPUs of ours."""
     lines: dict[tuple[int, bytes], tuple[ReplicaTiming, Coefficients]] = field(default_factory=dict)
     """What was worked out for rules that learn, by replica and lengths."""
+    first_runs: FirstRuns = field(default_factory=FirstRuns)
 
     @staticmethod
-    def of(problem: Problem) -> "Simulator":
+    def of(problem: Problem, first_runs: FirstRuns | None = None) -> "Simulator":
+        """`first_runs`: those of other simulators, to be shared."""
         cached = np.stack([cached_tokens(problem, s) for s in range(len(problem.stages))])
-        return Simulator(problem, arrival_ps(problem), cached, verdict_delays(problem), apis_of(problem))
+        return Simulator(
+            problem,
+            arrival_ps(problem),
+            cached,
+            verdict_delays(problem),
+            apis_of(problem),
+            first_runs=FirstRuns() if first_runs is None else first_runs,
+        )
 
     def run(self, deployment: Deployment, decided: Decisions) -> CascadeRun:
         """`decided` on each request, given the routing."""
@@ -86,7 +96,9 @@ class Simulator:
         looked_ps = round(self.problem.foresight_s * PS_PER_S)
         foresight_ps = np.where(decided.foresees.any(axis=0), np.int64(looked_ps), np.int64(0))
         gate = self._gate(deployment.mix(JUDGE), decided.judged)
-        return simulate_cascade(stages, gate, self.arrivals, foresight_ps=foresight_ps)
+        return simulate_cascade(
+            stages, gate, self.arrivals, foresight_ps=foresight_ps, first_runs=self.first_runs
+        )
 
     def rule(self, stage: int, mix: Mix) -> MakeRule | None:
         """The router's own code, where the stage's replicas share its requests by what they learn."""

@@ -71,7 +71,7 @@ def cheaper_on_gears(
     deadline = objective.deadline
     if objective.goal != "cost" or deadline is None or search.problem.gears < 2:
         return None
-    goals, simulator = Goals.of(search.problem, deadline.max_s), Simulator.of(search.problem)
+    goals, simulator = Goals.of(search.problem, deadline.max_s), search.simulator
     light: dict[object, bool] = {}
     placed: dict[object, Placed | None] = {}
     best = Placed(chosen, None)
@@ -120,7 +120,7 @@ def as_good_on_gears(
     progress("gears on what costs less")
     best = _laddered(search, dear)
     least = best.quality_lower - 1e-9
-    state = Refinement(search, Simulator.of(search.problem), References(search))
+    state = Refinement(search, search.simulator, References(search))
     low, high = 0, len(cheaper)
     for at in range(LADDERS):
         middle = low if at == 0 else (low + high) // 2

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 
 from cascadia.planner.deployment.deployment import Deployment
-from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.batch_tokens import rebudgeted
 from cascadia.planner.refinement.state import Refinement, strain
 from cascadia.planner.refinement.supersets import Found
@@ -20,7 +19,7 @@ def with_known(found: Found, deployment: Deployment, routings: Routings) -> Foun
     if not np.array_equal(routings.thresholds[:known], found.search.routings.thresholds):
         return None
     here = beside(found, deployment, routings)
-    state = Refinement(here.search, Simulator.of(here.search.problem), here.loop.references)
+    state = Refinement(here.search, here.search.simulator, here.loop.references)
     problem = here.search.problem
     for candidate in map(state.certified, state.simulate([deployment])):
         assert candidate.certificate is not None

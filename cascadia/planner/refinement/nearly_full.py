@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.planner.deployment.deployment import Deployment
-from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.state import Refinement
 from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
@@ -66,7 +65,7 @@ def fullest(search: Search) -> Iterator[Deployment]:
 
 def carried(search: Search, deployments: Iterable[Deployment]) -> bool:
     """Does one of these hold? Planning starts from them, and needs no further search to be known to find a plan."""
-    state = Refinement(search, Simulator.of(search.problem), References(search))
+    state = Refinement(search, search.simulator, References(search))
     return any(state.certificate(d).holds for d in deployments)
 
 

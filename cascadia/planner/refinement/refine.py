@@ -22,7 +22,6 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.columns import allocate
 from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
-from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.refinement.certified import best_certified
 from cascadia.planner.refinement.drafts import other_drafts
@@ -113,7 +112,7 @@ def refine(
     problem = search.problem
     if search.deadline.passed:
         effort = HURRIED
-    state = Refinement(search, Simulator.of(problem), loop.references, equal_parts)
+    state = Refinement(search, search.simulator, loop.references, equal_parts)
     good = allowed(search)
     routings = list(routings) or shortlist(state, loop, effort.routings)
     composer = composer_of(search, effort.window_requests)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from cascadia.domain.objective import Objective
-from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.refinement.certified import best_ahead, first_certified
 from cascadia.planner.refinement.refine import EFFORT, Candidate, Effort, refine
 from cascadia.planner.refinement.shortlist import shortlist
@@ -66,7 +65,7 @@ def cheapest_beside(
     known = {c.deployment.key: c for c in (*candidates, best)}
     if search.deadline.leaves_out(_LOOKED_FOR[search.problem.objective.goal]):
         return Thrift(best, best, tuple(known.values()))
-    state = Refinement(search, Simulator.of(search.problem), loop.references, seen=known)
+    state = Refinement(search, search.simulator, loop.references, seen=known)
     under = _beside(search, best)
     progress(_LOOKED_FOR[search.problem.objective.goal])
     routings = _routings(search, under, loop, best, known.values())
@@ -108,7 +107,7 @@ def _routings(
 ) -> list[int]:
     """Routings to look at. The best's own comes along: what needs the least by its work may keep no bound."""
     if search.problem.objective.goal == "quality":
-        few = shortlist(Refinement(under, Simulator.of(under.problem), loop.references), loop, ROUTINGS)
+        few = shortlist(Refinement(under, under.simulator, loop.references), loop, ROUTINGS)
         return list(dict.fromkeys([best.deployment.routing, *few]))
     fastest_first = sorted(candidates, key=lambda c: c.latency_s)
     few = [best.deployment.routing, *(c.deployment.routing for c in fastest_first)]
@@ -119,7 +118,7 @@ def _cheapest(
     under: Search, loop: BilevelResult, best: Candidate, known: dict[object, Candidate]
 ) -> Candidate:
     """The cheapest that is certified `under` its bounds; what was asked is kept in `known`."""
-    state = Refinement(under, Simulator.of(under.problem), loop.references, seen=known)
+    state = Refinement(under, under.simulator, loop.references, seen=known)
     chosen = first_certified(state, _by_cost(under, known.values())) or best
     # All that cost less may have failed their certificates.
     chosen = best if chosen.usd_per_hour > best.usd_per_hour else chosen
@@ -151,7 +150,7 @@ def _by_cost(under: Search, candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def down_the_slope(search: Search, loop: BilevelResult, thrift: Thrift) -> list[Candidate]:
     """Candidates under ever looser bounds: what is cheapest by composition for the chosen routing, simulated."""
-    state = Refinement(search, Simulator.of(search.problem), loop.references)
+    state = Refinement(search, search.simulator, loop.references)
     window = composer(search, EFFORT.window_requests)
 
     def cheapest(times: float) -> list[Ranked]:

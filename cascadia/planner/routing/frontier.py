@@ -51,6 +51,7 @@ __all__ = [
     "decisions",
     "frontier",
     "thin",
+    "undominated",
 ]
 
 
@@ -65,11 +66,8 @@ QUALITY_UNIT = 1e-9
 
 
 def frontier(table: QualityTable) -> Routings:
-    """All routings that none dominates in (mean up, reached on each stage down), by falling mean.
-
-    Of routings alike in all of these one is kept: that with fewer stages, then with lower thresholds.
-    """
-    return _non_dominated(all_routings(table, keep_worse=False))
+    """All routings that none dominates (`undominated`)."""
+    return undominated(all_routings(table, keep_worse=False))
 
 
 def all_routings(
@@ -101,7 +99,11 @@ def all_routings(
     return without_unreached(replace(joined(parts), exact=few and foresees_few(table)))
 
 
-def _non_dominated(routings: Routings) -> Routings:
+def undominated(routings: Routings) -> Routings:
+    """Those of `routings` that none dominates in (mean up, reached on each stage down), by falling mean.
+
+    Of routings alike in all of these one is kept: that with fewer stages, then with lower thresholds.
+    """
     # Fewer stages and lower thresholds first: of equals, the filter keeps the first.
     total = np.rint(routings.mean / QUALITY_UNIT).astype(np.int64)
     order = np.argsort(routings.deployed.sum(axis=1), kind="stable")

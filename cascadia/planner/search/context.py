@@ -14,13 +14,14 @@ from cascadia.domain.cluster import Pool
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import JUDGE, Demand
-from cascadia.planner.deployment.simulation import quantile_s, verdict_delays
+from cascadia.planner.deployment.simulation import Simulator, quantile_s, verdict_delays
 from cascadia.planner.routing.routings import Decisions, Routings, requests_decided
 from cascadia.planner.stability.capacity_shares import Capacities
 from cascadia.planner.tables.loads import at_gates, judge_load, stage_load, verdict_reads, verdicts_each
 from cascadia.planner.tables.shapes import Shape, shapes
 from cascadia.planner.tables.tables import TableCache
 from cascadia.planner.tables.worthwhile import worth_having
+from cascadia_sim.cascade.first_stage import FirstRuns
 from cascadia_sim.iteration.timing import PS_PER_S
 
 Bools = NDArray[np.bool_]
@@ -48,9 +49,14 @@ class Search:
     memory: dict[object, Any] = field(default_factory=dict)
     """What was simulated (`refinement/state.py`), for other searches of the same routings, workload and judge."""
     deadline: Deadline = field(default_factory=Deadline)
+    first_runs: FirstRuns = field(default_factory=FirstRuns)
     every_shape: bool = False
     """Make tables of all shapes for each routing, also of those that others beat."""
     _worth: dict[int, tuple[Shape, ...]] = field(default_factory=dict, init=False)
+
+    @property
+    def simulator(self) -> Simulator:
+        return Simulator.of(self.problem, self.first_runs)
 
     @property
     def quantile(self) -> float:

@@ -22,7 +22,6 @@ from cascadia.planner.allocation.knapsack import cover
 from cascadia.planner.allocation.rent import rent_of
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.reference_tables import References, judge_tokens, stage_tokens
 from cascadia.planner.stability.headroom import headroom
@@ -87,7 +86,7 @@ def carried_rps(search: Search, found: Sequence[tuple[float, Deployment]]) -> fl
 
     With each comes the factor that it seems to sustain; those that seem to sustain the most are simulated.
     """
-    simulator = Simulator.of(search.problem)
+    simulator = search.simulator
     best = 0.0
     for factor, d in sorted(found, key=lambda known: -known[0])[:SIMULATED]:
         if factor * HOPE < best:

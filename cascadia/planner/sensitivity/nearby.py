@@ -21,7 +21,7 @@ from cascadia.planner.baselines.rivals import alone, served
 from cascadia.planner.baselines.single_model import Entry
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.measures import latencies_s
-from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.certified import first_certified
 from cascadia.planner.refinement.refine import (
@@ -87,7 +87,7 @@ def sensitivity_of(result: PlanResult) -> Sensitivity:
     search = result.search
     # Nobody is compared with whom there was no time to search for.
     cut = search.deadline.left_out
-    state = Refinement(search, Simulator.of(search.problem), result.loop.references)
+    state = Refinement(search, search.simulator, result.loop.references)
     composer = composer_of(search, LOOK.window_requests)
     # Each search has threads of the search's own to simulate on; between two simulations these keep them busy.
     with ThreadPoolExecutor(os.cpu_count() or 1) as beside:

@@ -204,7 +204,9 @@ def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> f
             mine.append(stream[window.start : window.stop])
             counts.append(np.arange(len(window)) >= warm_up)
     at = np.concatenate(mine)
-    given = request_arrays(load.arrival_ps[at], load.input_tokens[at], load.output_tokens[at], load.cached_tokens[at])
+    given = request_arrays(
+        load.arrival_ps[at], load.input_tokens[at], load.output_tokens[at], load.cached_tokens[at]
+    )
     replica = np.repeat(np.arange(len(mine)), [len(part) for part in mine])
     latency = (finishes_apart(timing, replica, given) - given.arrival_ps)[np.concatenate(counts)]
     # A request's own latency: interpolated between two, it could be one that nobody had.

@@ -5,8 +5,8 @@ either answered or goes to the next stage. A stage may be skipped by the questio
 arrival.
 
 With one gate, or verdicts that are mere delays, each part is fed by those before it and they are simulated one after
-the other. A self-hosted judge that several gates share is fed by stages which its own verdicts feed: then all are
-simulated in step (`cascade_together`).
+the other. A self-hosted judge that several gates share is fed by stages which its own verdicts feed: then all but the
+first stage, which nobody feeds, are simulated in step (`shared_judge.py`).
 """
 
 from collections.abc import Sequence
@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cascadia_sim.cascade.elsewhere import simulate_elsewhere
+from cascadia_sim.cascade.first_stage import FirstRuns
 from cascadia_sim.cascade.parts import (
     CascadeRun,
     CascadeStage,
@@ -40,20 +41,23 @@ def simulate_cascade(
     arrival_ps: Ints,
     dispatch: Dispatch = DEFAULT,
     foresight_ps: int | Ints = 0,
+    first_runs: FirstRuns | None = None,
 ) -> CascadeRun:
     """Serves requests [n] that arrive at `arrival_ps`. `judge` may be None where nothing is judged.
 
     `foresight_ps` is how long the question is looked at where any stage is entered by it, of all or of each [n].
+    `first_runs`: where runs of first stages are kept.
     """
+    first_runs = FirstRuns() if first_runs is None else first_runs
     arrival_ps = np.asarray(arrival_ps, np.int64)
     routing = route(stages, arrival_ps.size)
     if routing.gates and judge is None:
         raise BadInput("judge", "missing, but more than one stage is deployed", "give a JudgeStage")
     seen_ps = arrival_ps + foresight_ps if routing.foresees else arrival_ps
     if judge is not None and judge.replicas and len(routing.gates) > 1:
-        visits, verdicts = simulate_together(stages, judge, seen_ps, dispatch, routing)
+        visits, verdicts = simulate_together(stages, judge, seen_ps, dispatch, routing, first_runs)
         return _result(arrival_ps, routing, visits, verdicts)
-    visits, verdicts = _simulate_in_turn(stages, judge, seen_ps, dispatch, routing)
+    visits, verdicts = _simulate_in_turn(stages, judge, seen_ps, dispatch, routing, first_runs)
     return _result(arrival_ps, routing, visits, verdicts)
 
 
@@ -63,23 +67,33 @@ def _simulate_in_turn(
     arrival_ps: Ints,
     dispatch: Dispatch,
     routing: Routing,
+    first_runs: FirstRuns,
 ) -> tuple[list[StageVisits], list[Verdicts]]:
-    visits, verdicts = [], []
+    visits: list[StageVisits] = []
+    verdicts: list[Verdicts] = []
     arrive_ps = arrival_ps.copy()
     for stage in routing.stages:
         s, who = stages[stage], routing.requests[stage]
-        visits.append(StageVisits(stage, who, arrive_ps[who], _served(s, who, arrive_ps[who], dispatch)))
+        kept = None if visits else first_runs
+        visits.append(
+            StageVisits(stage, who, arrive_ps[who], _served(s, who, arrive_ps[who], dispatch, kept))
+        )
         if stage in routing.gates and judge is not None:
             verdicts.append(_judge(stages, judge, visits[-1], routing))
             arrive_ps[verdicts[-1].requests] = verdicts[-1].finish_ps
     return visits, verdicts
 
 
-def _served(stage: CascadeStage, who: Ints, arrival_ps: Ints, dispatch: Dispatch) -> StageRun:
+def _served(
+    stage: CascadeStage, who: Ints, arrival_ps: Ints, dispatch: Dispatch, kept: FirstRuns | None
+) -> StageRun:
     if stage.elsewhere is not None:
         return simulate_elsewhere(stage.elsewhere, who, arrival_ps)
     lengths = stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
-    return simulate_stage(stage.replicas, dispatch, arrival_ps, *lengths, rule=stage.own_rule)
+    rule = stage.own_rule
+    if kept is not None and rule is None:
+        return kept.run(stage, who, arrival_ps, dispatch)
+    return simulate_stage(stage.replicas, dispatch, arrival_ps, *lengths, rule=rule)
 
 
 def _judge(

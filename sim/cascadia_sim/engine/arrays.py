@@ -80,8 +80,8 @@ class Lane(NamedTuple):
 
 
 class Pipeline(NamedTuple):
-    """One row of a `Fleet`, for an engine that takes every step; `running`, and of these who is `ready` to decode and in
-    no batch, in order of admission.
+    """One row of a `Fleet`, for an engine that takes every step; `running`, and of these who is `ready` to decode and
+    in no batch, in order of admission.
     """
 
     token_ps: Ints
