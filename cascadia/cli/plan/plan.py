@@ -141,9 +141,10 @@ def plan(
     With --out, also write plan.json, report.html and the manifests. Flags such as --rate stand in for the
     spec's own values. Where all stages classify or rerank, SPEC is one of `cascadia schema policy`.
     """
-    from cascadia.cli.shared.startup import load_numba_without_blas
+    from cascadia.cli.shared.startup import collect_rarely, load_numba_alone
 
-    load_numba_without_blas()
+    collect_rarely()
+    load_numba_alone()
     from cascadia.cli.plan.outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
     from cascadia.planner.problem.read import read_problem
     from cascadia.planner.spec.file import answers_in_one_pass

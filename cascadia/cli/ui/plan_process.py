@@ -30,9 +30,10 @@ def main() -> None:
 
 def made(spec: Path, asked: Asked, folder: Path, say: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """Makes the plan, and writes its files to `folder`; says its sliders and each step on the way."""
-    from cascadia.cli.shared.startup import load_numba_without_blas
+    from cascadia.cli.shared.startup import collect_rarely, load_numba_alone
 
-    load_numba_without_blas()
+    collect_rarely()
+    load_numba_alone()
     from cascadia.cli.plan.outputs import write_outputs, write_report
     from cascadia.cli.ui.sliders import sliders
     from cascadia.cli.ui.told import told

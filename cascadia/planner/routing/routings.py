@@ -171,8 +171,9 @@ class Decisions(NamedTuple):
     @property
     def waiting(self) -> Bools:
         """(S, n): does nobody before the stage answer?"""
-        answered = np.logical_or.accumulate(self.accepts, axis=0)
-        return np.vstack([np.ones_like(answered[:1]), ~answered[:-1]])
+        waiting = np.ones_like(self.accepts)
+        np.logical_not(np.logical_or.accumulate(self.accepts[:-1], axis=0), out=waiting[1:])
+        return waiting
 
     @property
     def reached(self) -> Bools:

@@ -54,9 +54,11 @@ class Capacities:
 
 def limit_shares(problem: Problem, decided: Decisions) -> Mapping[int, float]:
     """Shares of their requests_per_minute that APIs are sent, by stage; of those that have a limit and are asked."""
-    period = period_ps(problem)
-    sent = decided.reached.sum(axis=1) * (60.0 * PS_PER_S / period if period > 0 else 0.0)
     limits = {
         s: stage.external.requests_per_minute for s, stage in enumerate(problem.stages) if stage.external
     }
-    return {s: float(sent[s]) / limit for s, limit in limits.items() if limit and decided.reached[s].any()}
+    if not any(limits.values()):
+        return {}
+    period, asked = period_ps(problem), decided.reached.sum(axis=1)
+    sent = asked * (60.0 * PS_PER_S / period if period > 0 else 0.0)
+    return {s: float(sent[s]) / limit for s, limit in limits.items() if limit and asked[s]}

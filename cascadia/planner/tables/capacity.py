@@ -67,8 +67,8 @@ def held_at_once(timing: ReplicaTiming, load: Load) -> int:
     """Number of the load's requests that fill the replica: by sequences, or by the KV cache that they take on
     the way.
     """
-    each = float((load.input_tokens + load.output_tokens / 2).mean())
-    return int(np.clip(timing.lanes * timing.kv_tokens / max(each, 1.0), 1, timing.max_num_seqs))
+    held = timing.lanes * timing.kv_tokens / max(load.held_tokens, 1.0)
+    return int(min(max(held, 1), timing.max_num_seqs))
 
 
 def _longer_in_a_batch(load: Load) -> float:

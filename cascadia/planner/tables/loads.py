@@ -46,6 +46,11 @@ class Load:
         return len(self) * PS_PER_S / self.period_ps if self.period_ps > 0 else 0.0
 
     @cached_property
+    def held_tokens(self) -> float:
+        """Tokens of a request that a KV cache holds on average while it is answered."""
+        return float((self.input_tokens + self.output_tokens / 2).mean())
+
+    @cached_property
     def digest(self) -> str:
         hasher = hashlib.sha256(str(self.period_ps).encode())
         for column in (self.arrival_ps, self.input_tokens, self.output_tokens, self.cached_tokens):

@@ -31,7 +31,7 @@ class FirstRuns:
     def run(self, stage: CascadeStage, who: Ints, arrival_ps: Ints, dispatch: Dispatch) -> StageRun:
         """Serves the requests `who` [m] of a cascade, which come at `arrival_ps` [m], by the simulator's own rule."""
         given = arrival_ps, stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
-        hasher = hashlib.blake2b(dispatch.encode(), digest_size=20)
+        hasher = hashlib.sha256(dispatch.encode())
         # Timings by identity, since to compare their tables is to read all of them: a kept run keeps its own alive.
         hasher.update(repr([(id(r.timing), r.weight) for r in stage.replicas]).encode())
         for column in given:

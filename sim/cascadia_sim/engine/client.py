@@ -24,10 +24,11 @@ def delays_ps(
     """Delay of each request [n], which ran on `timings[replica]`; 0 where the times are not known (-1)."""
     if not any(t.client_ps or t.client_steps for t in timings):
         return np.zeros_like(finish_ps)
-    fixed, steps, alone = constants(timings)[replica].T
+    alike = all(t is timings[0] for t in timings)
+    fixed, steps, alone = constants(timings[:1])[0] if alike else constants(timings)[replica].T
     further = output_tokens - 1
     pace = np.where(further > 0, (finish_ps - first_token_ps) // np.maximum(further, 1), alone)
-    late = fixed.astype(np.int64) + np.rint(steps * pace).astype(np.int64)
+    late = np.asarray(fixed).astype(np.int64) + np.rint(steps * pace).astype(np.int64)
     return np.where(finish_ps < 0, 0, late)
 
 
