@@ -6,7 +6,7 @@ so on. A stage elsewhere answers by itself. The first stage is fed by nobody and
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -34,8 +34,7 @@ class _Group:
     """Replicas behind one dispatch rule, and the visits to them, numbered on from the group before.
 
     `most_output`: what the dispatcher knows that no answer exceeds, in tokens. `elsewhere` has the times of the visits
-    to a stage without replicas; `served`: the visits' run, where they were simulated before. `rule` shares visits in
-    place of `dispatch`.
+    to a stage without replicas. `rule` shares visits in place of `dispatch`.
     """
 
     replicas: tuple[Replica, ...]
@@ -44,7 +43,6 @@ class _Group:
     most_output: int | None = None
     elsewhere: Elsewhere | None = None
     rule: Rule | QueueingRule | None = None
-    served: StageRun | None = None
 
 
 def simulate_together(
@@ -56,14 +54,23 @@ def simulate_together(
     first_runs: FirstRuns,
 ) -> tuple[list[StageVisits], list[Verdicts]]:
     """Visits of each stage reached, and the verdicts of all gates as one."""
-    groups = [_stage_group(stages[s], dispatch, routing.requests[s], arrival_ps) for s in routing.stages]
-    if groups[0].elsewhere is None and groups[0].rule is None:
-        who = routing.requests[routing.stages[0]]
-        run = first_runs.run(stages[routing.stages[0]], who, arrival_ps[who], dispatch)
-        groups[0] = replace(groups[0], replicas=(), served=run)
-    groups.append(_judge_group(stages, judge, routing))
-    first, successor = _successors(stages, routing, arrival_ps.size)
-    arrivals, runs = _run(groups, first, successor)
+    entry, successor = _successors(stages, routing, arrival_ps.size)
+    come_ps, together, arrivals, runs = arrival_ps, routing.stages, list[Ints](), list[StageRun]()
+    if stages[first := together[0]].elsewhere is None and stages[first].rule is None:
+        who, together = routing.requests[first], together[1:]
+        arrivals.append(arrival_ps[who])
+        runs.append(first_runs.run(stages[first], who, arrivals[0], dispatch))
+        # Its visits, the first in number, are over; what they set off comes from outside, as do those who skip it.
+        over, enters = who.size, entry >= who.size
+        answered = successor[:over] >= 0
+        come_ps = np.concatenate([runs[0].finish_ps[answered], arrival_ps[enters]])
+        entry = np.concatenate([successor[:over][answered], entry[enters]]) - over
+        successor = np.maximum(successor[over:] - over, -1)
+    groups = [_stage_group(stages[s], dispatch, routing.requests[s], arrival_ps) for s in together]
+    more_arrivals, more_runs = _run(
+        [*groups, _judge_group(stages, judge, routing)], entry, come_ps, successor
+    )
+    arrivals, runs = [*arrivals, *more_arrivals], [*runs, *more_runs]
     visits = [StageVisits(s, routing.requests[s], arrivals[i], runs[i]) for i, s in enumerate(routing.stages)]
     gate = np.concatenate([np.full(routing.judged[g].size, g, np.int64) for g in routing.gates])
     who = np.concatenate([routing.judged[g] for g in routing.gates])
@@ -110,14 +117,16 @@ def _successors(stages: Sequence[CascadeStage], routing: Routing, n: int) -> tup
     return following, successor
 
 
-def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[Ints], list[StageRun]]:
-    """Arrival times and runs by group; `entry` are the first visits of all requests."""
+def _run(
+    groups: Sequence[_Group], entry: Ints, come_ps: Ints, successor: Ints
+) -> tuple[list[Ints], list[StageRun]]:
+    """Arrival times and runs by group; `entry` are the visits that come from outside, at `come_ps`."""
     from cascadia_sim.engine import kernel
     from cascadia_sim.engine.fleet import fleet_of, requests_of, sites_of
 
     for g in groups:
         check_dispatch(g.dispatch)
-        if g.elsewhere is None and g.served is None:
+        if g.elsewhere is None:
             check_replicas(g.replicas)
             check_fit(g.visits, [r.timing for r in g.replicas])
     replicas = [r for g in groups for r in g.replicas]
@@ -125,18 +134,12 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
     requests = requests_of(
         *(np.concatenate(column) for column in zip(*(g.visits for g in groups), strict=True))
     )
-    if (served := groups[0].served) is not None:
-        # Those visits are over. What they set off comes from outside, as do requests that enter at a later stage.
-        over = served.finish_ps.size
-        requests.first_token_ps[:over], requests.finish_ps[:over] = served.first_token_ps, served.finish_ps
-        set_off = successor[:over] >= 0
-        requests.arrival_ps[successor[:over][set_off]] = served.finish_ps[set_off]
-        entry = np.concatenate([successor[:over][set_off], entry[entry >= over]])
+    requests.arrival_ps[entry] = come_ps
     sizes = [g.visits.arrival_ps.size for g in groups]
     network = network_of(
         np.repeat(np.arange(len(groups), dtype=np.int64), sizes),
         successor,
-        entry[np.argsort(requests.arrival_ps[entry], kind="stable")],
+        entry[np.argsort(come_ps, kind="stable")],
         sizes=[len(g.replicas) for g in groups],
         by_load=np.array(
             [kernel.OWN_RULE if g.rule else g.dispatch == "least-outstanding" for g in groups], np.int64
@@ -162,9 +165,6 @@ def _run(groups: Sequence[_Group], entry: Ints, successor: Ints) -> tuple[list[I
     for i, end in enumerate(ends):
         mine, own = slice(end - sizes[i], end), slice(first_replica[i], first_replica[i + 1])
         arrivals.append(requests.arrival_ps[mine])
-        if (known := groups[i].served) is not None:
-            runs.append(known)
-            continue
         runs.append(
             StageRun(
                 replica=network.replica[mine] - own.start,
