@@ -14,25 +14,26 @@ _LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,%d})\r\n" % DIGITS_MAX, r
 class SeenHead:
     """`before` and `after` stand around the digits of the length, which was `length` when it last came."""
 
-    __slots__ = ("_after", "_after_bytes", "_before", "_before_bytes", "length")
+    __slots__ = ("_after", "_after_bytes", "_before", "_before_bytes", "_most_bytes", "length")
 
     def __init__(self, before: bytes, after: bytes, length: int) -> None:
         self._before = before
         self._before_bytes = len(before)
         self._after = after
         self._after_bytes = len(after)
+        self._most_bytes = DIGITS_MAX + len(after)
         self.length = length
 
     def body_begins(self, data: bytes) -> int:
         """Offset at which the body begins that follows this head in `data`, and `length` is its own; 0 where
         the head is not this one, or not here whole.
         """
-        at = self._before_bytes
         if not data.startswith(self._before):
             return 0
-        end = data.find(b"\r", at, at + DIGITS_MAX + 1)
+        at = self._before_bytes
+        end = data.find(self._after, at, at + self._most_bytes)
         digits = data[at:end]
-        if end < 0 or not digits.isdigit() or not data.startswith(self._after, end):
+        if end < 0 or not digits.isdigit():
             return 0
         self.length = int(digits)
         return end + self._after_bytes

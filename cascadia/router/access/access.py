@@ -68,24 +68,19 @@ class Account:
         return most is not None and self._spending.total_usd(self.key.id) >= most
 
 
-class Reservation:
+class Reservation(Struct, eq=False):
     """A request that was let in. `spent`: tokens that its engines counted, set by whoever learns them.
 
     `release` it once, at its end. `shared`: who is told then; `alone`: it was let in by our own limits all the same.
     """
 
-    __slots__ = ("_account", "_alone", "_prompt", "_shared", "spent", "stream", "taken")
-
-    def __init__(
-        self, account: Account, taken: int, prompt_tokens: int, shared: Shared | None, alone: bool
-    ) -> None:
-        self._account = account
-        self._shared = shared
-        self._alone = alone
-        self._prompt = prompt_tokens
-        self.taken = taken
-        self.spent: int | None = None
-        self.stream: StreamUsage | None = None
+    _account: Account
+    taken: int
+    _prompt_tokens: int
+    _shared: Shared | None
+    _alone: bool
+    spent: int | None = None
+    stream: StreamUsage | None = None
 
     @property
     def priority(self) -> int:
@@ -114,7 +109,7 @@ class Reservation:
         """Frees what was taken. Where the client `left` before its engines had counted, the estimate stands."""
         account, used = self._account, self.spent or 0
         if self.stream is not None:
-            used += self.stream.tokens(self._prompt)
+            used += self.stream.tokens(self._prompt_tokens)
         elif left and self.spent is None:
             used = self.taken
         account.used.value += used
@@ -223,7 +218,7 @@ class Access:
         if verdict is not None:
             self._check(exchange, account, verdict, tokens)
             account.admitted.value += 1
-            return Reservation(account, tokens, prompt_tokens, shared, alone=False)
+            return Reservation(account, tokens, prompt_tokens, shared, False)
         if self.refuse_alone:
             message = "The limits of keys cannot be looked up."
             raise ApiError(503, "limits_unavailable", message, retry_after_s=2)
@@ -247,9 +242,7 @@ class Access:
         else:
             account.usage.running += 1
         account.admitted.value += 1
-        return Reservation(
-            account, tokens, prompt_tokens, self.shared if account.limited else None, alone=True
-        )
+        return Reservation(account, tokens, prompt_tokens, self.shared if account.limited else None, True)
 
     def replace(self, keyring: Keyring) -> None:
         """Puts these keys in force. What a key that is gone has used is forgotten once nothing of it runs."""

@@ -53,27 +53,26 @@ class Usage:
         minutes = (now_s - self.at_s) / MINUTE_S
         # Also where the clock went back: else nothing would be filled until it had caught up.
         self.at_s = now_s
-        if minutes > 0.0:
-            if rpm is not None:
-                level = self.requests + rpm * minutes
-                self.requests = level if level < rpm else float(rpm)
-            if tpm is not None:
-                level = self.tokens + tpm * minutes
-                self.tokens = level if level < tpm else float(tpm)
+        if rpm is not None and minutes > 0.0:
+            level = self.requests + rpm * minutes
+            self.requests = level if level < rpm else float(rpm)
+        if tpm is not None and minutes > 0.0:
+            level = self.tokens + tpm * minutes
+            self.tokens = level if level < tpm else float(tpm)
+        requests, left = self.requests, self.tokens
         if limits.concurrent is not None and self.running >= limits.concurrent:
-            return Verdict("concurrent", self.requests, self.tokens, CONCURRENT_RETRY_S)
-        if rpm is not None and self.requests < 1.0:
-            wait_s = (1.0 - self.requests) * MINUTE_S / rpm
-            return Verdict("requests", self.requests, self.tokens, wait_s)
-        if tpm is not None and self.tokens < tokens:
-            wait_s = math.inf if tokens > tpm else (tokens - self.tokens) * MINUTE_S / tpm
-            return Verdict("tokens", self.requests, self.tokens, wait_s)
+            return Verdict("concurrent", requests, left, CONCURRENT_RETRY_S)
+        if rpm is not None and requests < 1.0:
+            return Verdict("requests", requests, left, (1.0 - requests) * MINUTE_S / rpm)
+        if tpm is not None and left < tokens:
+            wait_s = math.inf if tokens > tpm else (tokens - left) * MINUTE_S / tpm
+            return Verdict("tokens", requests, left, wait_s)
         if rpm is not None:
-            self.requests -= 1.0
+            self.requests = requests = requests - 1.0
         if tpm is not None:
-            self.tokens -= tokens
+            self.tokens = left = left - tokens
         self.running += 1
-        return Verdict(None, self.requests, self.tokens, 0.0)
+        return Verdict(None, requests, left, 0.0)
 
     def settle(self, taken: int, used: int) -> None:
         """The request that was given `taken` tokens has ended and used `used`."""

@@ -58,19 +58,17 @@ class Record(Struct):
         entry["status"] = status
         entry["seconds"] = int((ended_at_s - self.started_at_s) * 1e6) / 1e6
         read = 0
+        # What a ledger shares the bill by: tokens read and written, of all that was asked of each stage.
+        spent: dict[str, int] = {}
         for step in self.steps:
             if not step.outcome:
                 step.outcome = entry.get("error") or LEFT
                 step.ended_at_s = ended_at_s
-            begun = step.output_tokens or (step.tries and step.outcome in _GIVEN_UP)
-            if begun and not step.input_tokens:
+            if not step.input_tokens and (step.output_tokens or (step.tries and step.outcome in _GIVEN_UP)):
                 step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
             read = step.input_tokens
-        if self.steps:
-            # What a ledger shares the bill by: tokens read and written, of all that was asked of each stage.
-            spent: dict[str, int] = {}
-            for step in self.steps:
-                spent[step.stage] = spent.get(step.stage, 0) + step.all_tokens
+            spent[step.stage] = spent.get(step.stage, 0) + step.all_tokens
+        if spent:
             entry["tokens"] = spent
         if self.ask is not None:
             entry["steps"] = [step.line() for step in self.steps]

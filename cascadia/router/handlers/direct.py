@@ -7,7 +7,7 @@ from cascadia.router.cascade.request_limits import urgency_of
 from cascadia.router.handlers.relay import relay
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.answers import Usage, read_usage
-from cascadia.router.openai.requests import WRITTEN, Fields, prompt_tokens_of, rewritten
+from cascadia.router.openai.requests import BYTES_PER_TOKEN, WRITTEN, Fields, rewritten
 from cascadia.router.openai.responses import refers_elsewhere
 from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.replica import Call
@@ -16,33 +16,24 @@ from cascadia.router.telemetry.stage_record import Step
 
 
 def call_of(
-    exchange: Exchange, fields: Fields, stage: Stage, record: Record, *, total_s: float, prefix: int | None
+    exchange: Exchange, fields: Fields, stage: Stage, record: Record, total_s: float, prefix: int | None
 ) -> Call:
     """Call of the stage's engine, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
-    body, api = exchange.body, exchange.head.api
+    body, head = exchange.body, exchange.head
+    api = head.api
     urgency = urgency_of(exchange, fields, total_s)
     priority = urgency.priority
-    tokens = prompt_tokens_of(body)
-    changes = stage.told(priority, fields, api, tokens)
-    if stage.settings.model != fields.model or fields.has_own or changes or fields.misplaced(api):
+    tokens = len(body) // BYTES_PER_TOKEN
+    changes = stage.told(priority, fields, api, tokens) if stage.tells else {}
+    if stage.settings.model != fields.model or changes or fields.has_own or fields.misplaced(api):
         body = rewritten(body, stage.settings.model, changes, api)
     step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     kept = api == "responses" and refers_elsewhere(fields) is not None
     most = fields.most_output if api in WRITTEN else 0
-    return Call(
-        exchange.head.path,
-        body,
-        forwarded,
-        tokens=tokens,
-        prefix=prefix,
-        deadline_s=urgency.deadline_s,
-        priority=priority,
-        step=step,
-        kept=kept,
-        most_output=most,
-    )
+    # By place: every request comes through here, and names would cost as much as all the rest of the call.
+    return Call(head.path, body, forwarded, tokens, prefix, urgency.deadline_s, priority, step, kept, most)
 
 
 async def straight(
@@ -81,7 +72,6 @@ def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usa
     step = call.step
     stage.counted(usage, step)
     if step is not None:
-        step.ended("accepted")
         step.used(input_tokens, output_tokens)
-        stage.metrics.seconds.observe(step.seconds)
+        stage.metrics.seconds.observe(step.ended("accepted"))
     exchange.reply(stage.head, body)

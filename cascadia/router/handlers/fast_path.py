@@ -7,6 +7,8 @@ them. So each step is a callback of the one before. What turns out not to be pla
 from collections.abc import Coroutine
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from cascadia.router.cascade.records import Record
 from cascadia.router.handlers.direct import answer, straight
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
@@ -28,27 +30,16 @@ class Serves(Protocol):
     def run(self, exchange: Exchange, record: Record, work: Coroutine[Any, Any, None]) -> None: ...
 
 
-class Plain:
+class Plain(Struct, eq=False):
     """`begin`, and then either `ended` or `left`, once."""
 
-    __slots__ = ("_begun", "call", "exchange", "fields", "record", "service", "stage")
-
-    def __init__(
-        self,
-        service: Serves,
-        exchange: Exchange,
-        fields: Fields,
-        stage: Stage,
-        call: Call,
-        record: Record,
-    ) -> None:
-        self.service = service
-        self.exchange = exchange
-        self.fields = fields
-        self.stage = stage
-        self.call = call
-        self.record = record
-        self._begun: Begun | None = None
+    service: Serves
+    exchange: Exchange
+    fields: Fields
+    stage: Stage
+    call: Call
+    record: Record
+    _begun: Begun | None = None
 
     def begin(self) -> Coroutine[Any, Any, None] | None:
         """Begins the request and returns None where it is under way; what is left to do where it is not plain

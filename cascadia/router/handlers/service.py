@@ -185,23 +185,18 @@ class Service:
         if access is None:
             record.fields = fields = read_fields(body)
             record.tokens = tokens_of(body, fields, exchange.head.api)
-            return self._routed_soon(exchange, fields, record)
-        account = access.caller_of(exchange.head)
-        record.entry["key"] = account.key.name
-        record.fields = fields = read_fields(body)
-        record.tokens = tokens = tokens_of(body, fields, exchange.head.api)
-        prompt_tokens = len(body) // BYTES_PER_TOKEN
-        if access.shared is not None:
-            admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
-            return self._routed_when(admitted, exchange, fields, record)
-        exchange.reservation = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
-        return self._routed_soon(exchange, fields, record)
-
-    def _routed_soon(self, exchange: Exchange, fields: Fields, record: Record) -> Work | None:
-        """Work as of `_routed`; of a long body in another turn of the event loop, as this one has read through
-        it.
-        """
-        if len(exchange.body) > LONG_BYTES:
+        else:
+            account = access.caller_of(exchange.head)
+            record.entry["key"] = account.key.name
+            record.fields = fields = read_fields(body)
+            record.tokens = tokens = tokens_of(body, fields, exchange.head.api)
+            prompt_tokens = len(body) // BYTES_PER_TOKEN
+            if access.shared is not None:
+                admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
+                return self._routed_when(admitted, exchange, fields, record)
+            exchange.reservation = access.admit_here(exchange, account, fields.model, tokens, prompt_tokens)
+        if len(body) > LONG_BYTES:
+            # This turn of the event loop has read through it.
             return self._routed_later(exchange, fields, record)
         return self._routed(exchange, fields, record)
 
@@ -230,7 +225,7 @@ class Service:
             exchange.more += b"x-cascadia-alias: " + stage.header[1] + b"\r\n"
         if stage is not None:
             record.entry["model"] = record.entry["stage"] = stage.name
-            call = call_of(exchange, fields, stage, record, total_s=self.limits.total_s, prefix=prefix)
+            call = call_of(exchange, fields, stage, record, self.limits.total_s, prefix)
             stage.metrics.requests.value += 1.0
             if fields.stream or as_task:
                 return straight(exchange, fields, stage, call)
@@ -301,7 +296,9 @@ class Service:
         entry = record.entry
         record.close(exchange.status, exchange.first_at_s, monotonic())
         entry["request_id"] = exchange.request_id.decode("ascii")
-        self.metrics.done(entry["model"], exchange.status, record.seconds, record.ttft_s)
+        seconds, first_at_s = record.ended_at_s - record.started_at_s, record.first_at_s
+        ttft_s = None if first_at_s is None else first_at_s - record.started_at_s
+        self.metrics.done(entry["model"], exchange.status, seconds, ttft_s)
         if record.ask is not None:
             self._account(record)
         if exchange.reservation is not None and self.prices:

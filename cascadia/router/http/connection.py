@@ -84,7 +84,7 @@ class ClientConnection(asyncio.Protocol):
             self._intake.add(data)
         else:
             self.running = request
-            request.begin()
+            self.server.service.begin(request)
 
     def eof_received(self) -> bool:
         """A client that sends no more may have gone, or only be done with asking. What is sent to one that has gone

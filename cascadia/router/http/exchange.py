@@ -126,20 +126,11 @@ class Exchange(Struct, eq=False):
         if status == 200:
             self.first_at_s = monotonic()
         client = self._client
-        lasting = self.head.lasting and not client.server.draining
-        client.write(
-            b"".join(
-                (
-                    head,
-                    self.more,
-                    client.server.dates.line(),
-                    b"x-request-id: ",
-                    self.request_id,
-                    (_LENGTH if lasting else _LAST_LENGTH) % len(body),
-                    body,
-                )
-            )
-        )
+        server = client.server
+        lasting = self.head.lasting and not server.draining
+        length = (_LENGTH if lasting else _LAST_LENGTH) % len(body)
+        lines = (head, self.more, server.dates.line(), b"x-request-id: ", self.request_id, length, body)
+        client.write(b"".join(lines))
         self._done = True
         client.finished(lasting=lasting)
 
@@ -260,8 +251,6 @@ class Heartbeat:
 
 def exchange_of(client: "ClientConnection", head: Head, length: int | None) -> Exchange:
     """A request that came over `client`; its body is still to come."""
-    exchange = Exchange(client, head, head.request_id or client.server.next_id(), monotonic(), length=length)
-    if head.origin:
-        exchange.more = client.server.says_to_page(head.origin)
-    exchange.expects = head.expects
-    return exchange
+    more = client.server.says_to_page(head.origin) if head.origin else b""
+    request_id = head.request_id or client.server.next_id()
+    return Exchange(client, head, request_id, monotonic(), more, length, b"", head.expects)

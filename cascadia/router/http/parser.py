@@ -116,10 +116,12 @@ class RequestParser:
         Asked where `between`, with nothing `ready`.
         """
         seen = self.seen
-        begins = 0 if seen is None else seen.body_begins(data)
-        if seen is None or not begins or len(data) - begins != seen.length or seen.length > self._seen_max:
+        if seen is None or not (begins := seen.body_begins(data)):
             return None
-        exchange = exchange_of(self._client, self.head, seen.length)
+        length = len(data) - begins
+        if length != seen.length or length > self._seen_max:
+            return None
+        exchange = exchange_of(self._client, self.head, length)
         exchange.body = data[begins:]
         return exchange
 

@@ -115,10 +115,9 @@ class _LightUsage(Struct):
 
     @property
     def counted(self) -> Usage:
-        return Usage(
-            tokens_said(self.prompt_tokens or self.input_tokens),
-            tokens_said(self.completion_tokens or self.output_tokens),
-        )
+        read = self.prompt_tokens or self.input_tokens
+        wrote = self.completion_tokens or self.output_tokens
+        return Usage(tokens_said(read) if read else 0, tokens_said(wrote) if wrote else 0)
 
 
 class _Light(Struct):
@@ -138,7 +137,7 @@ class _Light(Struct):
 def _lists_something(found: Raw | bytes) -> bool:
     # A view of its beginning: the list itself may be megabytes.
     begin = bytes(memoryview(found)[:64])
-    return begin[:1] == b"[" and begin[1:].lstrip()[:1] != b"]"
+    return begin.startswith(b"[{") or (begin[:1] == b"[" and begin[1:].lstrip()[:1] != b"]")
 
 
 _document = msgspec.json.Decoder(_Document)
@@ -152,14 +151,15 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     """Usage of a 200 that is passed on unseen. Raises `UpstreamError` where it is no completion, embedding, response,
     classification or ranking. A ranking of SGLang's is a list, without usage.
     """
-    refuse_other_than_json(content_type)
+    if not content_type.startswith(_JSON):
+        refuse_other_than_json(content_type)
     if body[:1] == b"[" and _lists_something(body):
         return Usage()
     try:
         found = _light.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         raise UpstreamError("unreadable", "no answer in JSON") from None
-    if not found.holds_something:
+    if not (_lists_something(found.choices) or found.holds_something):
         raise UpstreamError("unreadable", "an answer without content")
     return found.usage.counted if found.usage is not None else Usage()
 

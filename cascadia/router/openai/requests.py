@@ -94,8 +94,10 @@ class Fields(Struct):
 
     @property
     def output_tokens(self) -> int:
-        limit = self.output_limit or OUTPUT_TOKENS
-        return limit if self.n is None else min(MOST_TOKENS, limit * max(1, self.n))
+        most = self.most_output
+        if most is not None:
+            return most
+        return OUTPUT_TOKENS if self.n is None else min(MOST_TOKENS, OUTPUT_TOKENS * max(1, self.n))
 
     @property
     def output_limit(self) -> int | None:
@@ -115,6 +117,8 @@ class Fields(Struct):
     @property
     def most_output(self) -> int | None:
         """Output limit, as `output_limit`, of all answers that are asked for."""
+        if self.max_completion_tokens is self.max_tokens is self.max_output_tokens is None:
+            return None
         limit = self.output_limit
         return None if limit is None else min(MOST_TOKENS, limit * max(1, self.n or 1))
 
@@ -239,4 +243,4 @@ def prompt_tokens_of(body: bytes) -> int:
 
 def tokens_of(body: bytes, fields: Fields, api: Api) -> int:
     """The most that prompt and answers may have, or a guess of it where the request sets no limit."""
-    return prompt_tokens_of(body) + (fields.output_tokens if api in WRITTEN else 0)
+    return len(body) // BYTES_PER_TOKEN + (fields.output_tokens if api in WRITTEN else 0)

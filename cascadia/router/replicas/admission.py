@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, cast
 from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Asked, Balancer
 from cascadia.dispatch.earliest_finish import EarliestFinish
-from cascadia.dispatch.latency_model import load_of
 from cascadia.router.openai.errors import Overloaded, StageFailed
 from cascadia.router.replicas.queue_rate import Pace
 from cascadia.router.replicas.replica import Call, Replica
@@ -190,7 +189,7 @@ class Admission:
             self._pace.ended(monotonic())
             self.wait_queue.wake()
         else:
-            self._pace.calm()
+            self._pace.last_s = None
 
     def took(self, seconds: float) -> None:
         """A whole answer did."""
@@ -245,4 +244,4 @@ class Admission:
 def _reserve(replica: Replica, places: int) -> None:
     """Keeps so many places for requests that are about to be counted, or gives them back."""
     replica.running += places
-    replica.load = load_of(replica.running, replica.outstanding_tokens)
+    replica.load += places

@@ -37,43 +37,42 @@ _BLAMELESS = frozenset({"busy", "elsewhere", "exhausted", "forbidden", "too-larg
 """What does not say that anything is wrong with the replica: the request may have asked for it."""
 
 
-class Begun(Struct, frozen=True):
-    """A first try: `connection` has what comes of it, None where there is none yet. `done` ends it."""
+class Begun(Struct, eq=False):
+    """A try: a request of about so many `tokens` and this `load`, counted to its replica until `done`.
 
+    `probe`: its breaker looks at what becomes of it. `connection` has what comes of a first try that was sent at once.
+    """
+
+    admission: Admission
     replica: Replica
-    connection: Connection | None
-    done: Done
+    path: bytes
+    tokens: int
+    load: float
+    probe: bool
     started_s: float
+    connection: Connection | None = None
+    ended: bool = False
 
     @property
     def stale(self) -> bool:
         """Tells whether all that was wrong is the connection, which was kept for too long."""
         return self.connection is not None and self.connection.stale
 
-
-class _Given(Struct, eq=False):
-    """A request of about so many `tokens` at a replica; `probe`: its breaker looks at what becomes of it."""
-
-    admission: Admission
-    replica: Replica
-    path: bytes
-    tokens: int
-    probe: bool
-    ended: bool = False
-
     def done(self, ok: bool | None) -> None:
-        """`ok`: whether the replica did well; None where it cannot be told."""
+        """Ends it, once. `ok`: whether the replica did well; None where it cannot be told."""
         if self.ended:
             return
         self.ended = True
         replica = self.replica
         replica.running -= 1
         replica.outstanding_tokens -= self.tokens
-        replica.load = load_of(replica.running, replica.outstanding_tokens)
+        replica.load -= self.load
         if ok:
             replica.served.add(self.path)
             replica.rest_s = 0.0
-            replica.breaker.succeeded()
+            breaker = replica.breaker
+            if breaker.failures or breaker.probing:
+                breaker.succeeded()
         elif ok is None:
             replica.breaker.abandoned(self.probe)
         else:
@@ -160,12 +159,13 @@ class Attempts:
     async def _once(self, call: Call, replica: Replica, attempt: Attempt[A], begun: Begun | None = None) -> A:
         """One exchange, and what it says about the replica."""
         loop = asyncio.get_running_loop()
-        started_s = begun.started_s if begun else monotonic()
-        done = begun.done if begun else self.given(replica, call)
         step = call.step
-        if step is not None and begun is None:
-            step.tries += 1
-            step.replica = replica.name
+        if begun is None:
+            begun = self.given(replica, call, monotonic())
+            if step is not None:
+                step.tries += 1
+                step.replica = replica.name
+        started_s, done = begun.started_s, begun.done
         try:
             found = await attempt(replica, done)
             if step is not None:
@@ -226,23 +226,22 @@ class Attempts:
         usual.seen(monotonic() - started_s)
         return found
 
-    def given(self, replica: Replica, call: Call) -> Done:
-        """Counts the request to `replica`; what is returned ends that, once, and tells its breaker."""
-        tokens = self.admission.tokens(call)
-        timed = self.admission.timed
+    def given(self, replica: Replica, call: Call, now_s: float) -> Begun:
+        """Counts the request to `replica`; `done` of what is returned ends that, and tells its breaker."""
+        admission = self.admission
+        tokens, timed = admission.tokens(call), admission.timed
         if timed is not None and call.step is not None:
-            now_s = monotonic()
-            call.step.tried = Tried(
-                timed.given(replica, self.admission.asked(call), now_s), replica.name, now_s
-            )
+            call.step.tried = Tried(timed.given(replica, admission.asked(call), now_s), replica.name, now_s)
+        load = load_of(1, tokens)
         replica.running += 1
         replica.outstanding_tokens += tokens
-        replica.load = load_of(replica.running, replica.outstanding_tokens)
-        if replica.window is not None and (until_s := replica.window.send(monotonic())):
+        replica.load += load
+        if replica.window is not None and (until_s := replica.window.send(now_s)):
             replica.rests_until_s = max(replica.rests_until_s, until_s)
             # A tick later: a timer may ring early, and who looks then waits for ever.
-            asyncio.get_running_loop().call_at(until_s + TICK_S, self.admission.wait_queue.wake)
-        return _Given(self.admission, replica, call.path, tokens, replica.breaker.begin()).done
+            asyncio.get_running_loop().call_at(until_s + TICK_S, admission.wait_queue.wake)
+        probe = replica.breaker.failures > 0 and replica.breaker.begin()
+        return Begun(admission, replica, call.path, tokens, load, probe, now_s)
 
     def slow(self, started_s: float) -> bool:
         """Tells whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave

@@ -303,7 +303,7 @@ class Batcher:
         # The last of them: who is late before is told by a timer of its own, and the others keep their batch.
         latest_s = max(member.deadline_s for member in members)
         call = Call(self.wire.path, body, b"", len(body) // 4, None, latest_s, most_output=0)
-        done = stage.attempts.given(replica, call)
+        done = stage.attempts.given(replica, call, started_s).done
         try:
             left_s = max(0.001, min(latest_s - started_s, limits.total_s))
             connection = await replica.begin(replica.request(call), limits.first_byte_s, left_s)

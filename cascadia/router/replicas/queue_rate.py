@@ -7,19 +7,16 @@ LEARNS = 0.02
 class Pace:
     """Mean seconds between ends of requests while others wait; 0 until that has been seen."""
 
-    __slots__ = ("_last_s", "gap_s")
+    __slots__ = ("gap_s", "last_s")
 
     def __init__(self) -> None:
         self.gap_s = 0.0
-        self._last_s: float | None = None
-
-    def calm(self) -> None:
-        """A request ended while nobody waited, which says nothing of a queue."""
-        self._last_s = None
+        self.last_s: float | None = None
+        """Of the last end; set to None by one while nobody waited, which says nothing of a queue."""
 
     def ended(self, now_s: float) -> None:
         """A request ended while others waited."""
-        if self._last_s is not None:
-            gap_s = now_s - self._last_s
+        if self.last_s is not None:
+            gap_s = now_s - self.last_s
             self.gap_s += LEARNS * (gap_s - self.gap_s) if self.gap_s else gap_s
-        self._last_s = now_s
+        self.last_s = now_s

@@ -1,6 +1,5 @@
 """One engine: its address, its health, the work it has in hand, and exchanges with it."""
 
-from collections.abc import Callable
 from typing import Literal
 
 from msgspec import Struct
@@ -102,7 +101,7 @@ class Replica:
         """Paths at which it has done well."""
         self.outstanding_tokens = 0
         self.load = 0.0
-        """Of both, as `cascadia.dispatch.latency_model.load_of` has it."""
+        """Of both, as `cascadia.dispatch.latency_model.load_of` has it: an exact sum."""
         self.rest_s = 0.0
         self.rests_until_s = 0.0
         per_minute = settings.requests_per_minute
@@ -118,7 +117,10 @@ class Replica:
         self.health_request = b"GET " + path + b" HTTP/1.1\r\n" + host + key + b"\r\n" if path else b""
 
     def usable(self, now_s: float) -> bool:
-        return self.state == "ready" and now_s >= self.rests_until_s and self.breaker.allows(now_s)
+        if self.state != "ready" or now_s < self.rests_until_s:
+            return False
+        # Nearly always: it is asked of each replica for each request.
+        return not self.breaker.failures or self.breaker.allows(now_s)
 
     def rest(self, now_s: float, asked_s: float | None) -> None:
         """Rests the replica, which said that it is full: it gets nothing for as long as it asked, or a little
@@ -153,7 +155,8 @@ class Replica:
         while True:
             connection = self.pool.take() or await self.pool.connect()
             try:
-                self.send(connection, request, first_byte_s, total_s)
+                limits = self.limits
+                connection.send(request, first_byte_s, total_s, limits.max_answer_bytes, limits.idle_s)
                 await connection.head()
             except UpstreamError as error:
                 self.pool.release(connection)
@@ -164,23 +167,6 @@ class Replica:
                 raise
             else:
                 return connection
-
-    def send(
-        self,
-        connection: Connection,
-        request: bytes,
-        first_byte_s: float,
-        total_s: float,
-        then: Callable[[Connection], None] | None = None,
-    ) -> None:
-        connection.send(
-            request,
-            first_byte_s=first_byte_s,
-            total_s=total_s,
-            max_bytes=self.limits.max_answer_bytes,
-            body_s=self.limits.idle_s,
-            then=then,
-        )
 
     async def why_ill(self, timeout_s: float) -> str | None:
         """The reason why its health check fails, in a word; empty where it answers, not with 5xx, None where it could

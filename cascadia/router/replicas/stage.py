@@ -63,6 +63,8 @@ class Stage:
         self.admission = admission
         self.attempts = Attempts(settings, limits, metrics, admission)
         self.exits = _exits(settings)
+        self.tells = settings.passes_priority or settings.max_tokens is not None
+        """Whether `told` is ever anything."""
         # A plan's names are anyone's: what may not stand in a header is written as %XX.
         self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
         self.head = status_line(200) + header_lines([JSON, self.header])
@@ -101,25 +103,31 @@ class Stage:
         `then` is called at the end of its exchange, be it good or bad; `buffered` makes an answer of either.
         """
         admission = self.admission
-        replica = None if admission.wait_queue.tickets or self.attempts.hedge else admission.free(call, ())
+        if admission.wait_queue.tickets or self.attempts.hedge:
+            return None
+        replica = admission.free(call, ())
         if replica is None:
             return None
-        limits, now_s = self.limits, monotonic()
+        now_s = monotonic()
         left_s = call.deadline_s - now_s
         connection = replica.pool.take() if left_s > 0 else None
         if connection is not None:
+            limits = self.limits
             total_s = left_s if left_s < limits.total_s else limits.total_s
+            request, most_bytes = replica.request(call), limits.max_answer_bytes
             try:
-                replica.send(connection, replica.request(call), limits.first_byte_s, total_s, then)
+                connection.send(request, limits.first_byte_s, total_s, most_bytes, limits.idle_s, then)
             except UpstreamError:
                 replica.pool.release(connection)
                 connection = None
+        begun = self.attempts.given(replica, call, now_s)
+        begun.connection = connection
         self.metrics.queue.observe_none()
         step = call.step
         if step is not None:
             step.tries += 1
             step.replica = replica.name
-        return Begun(replica, connection, self.attempts.given(replica, call), now_s)
+        return begun
 
     def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
         """Finding of `read` in the answer of such a try, and its body; None where `buffered` must go on with
@@ -131,13 +139,15 @@ class Stage:
         answer = connection.answer
         if answer.error is not None or answer.status != 200:
             return None
-        body = connection.content()
+        body = connection.body.held
         try:
             found = read(answer.content_type, body)
         except UpstreamError:
             return None
         begun.replica.pool.release(connection)
-        self.attempts.budget.earn()
+        budget = self.attempts.budget
+        if budget.saved < budget.most:
+            budget.earn()
         self.admission.took(monotonic() - begun.started_s)
         begun.done(True)
         return found, body
@@ -149,8 +159,10 @@ class Stage:
         metrics.input_tokens.value += read
         metrics.output_tokens.value += written
         if written:
-            self.admission.length.seen(written)
-            self.learn(step, written)
+            admission = self.admission
+            admission.length.seen(written)
+            if admission.timed is not None:
+                self.learn(step, written)
 
     def learn(self, step: Step | None, written: int) -> None:
         """An answer of so many tokens is there now."""

@@ -71,7 +71,8 @@ class Server:
 
     @property
     def service(self) -> Service:
-        return self.router.service
+        # By the shortest way: asked for each request.
+        return self.router.plans.now.service
 
     @property
     def routes(self) -> Application:

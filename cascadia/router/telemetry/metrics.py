@@ -226,10 +226,11 @@ class Metrics:
                 self.request_ttft.labels(model),
             )
             self._done[model, status] = found
-        found[0].value += 1.0
-        found[1].observe(seconds)
+        requests, spread, ttft = found
+        requests.value += 1.0
+        spread.observe(seconds)
         if ttft_s is not None:
-            found[2].observe(ttft_s)
+            ttft.observe(ttft_s)
 
     def _counts(self, name: str, text: str, *labels: str) -> Counts:
         counts = Counts(f"cascadia_{name}", text, labels)

@@ -53,9 +53,11 @@ class Step(Struct):
     tried: Tried | None = None
     """The latest try, where its stage's balancing learns from answers."""
 
-    def ended(self, outcome: str) -> None:
+    def ended(self, outcome: str) -> float:
+        """Ends the turn now; how many seconds it took."""
         self.outcome = outcome
-        self.ended_at_s = monotonic()
+        self.ended_at_s = now_s = monotonic()
+        return now_s - self.started_at_s
 
     def used(self, input_tokens: int, output_tokens: int) -> None:
         """Notes tokens as the engine counted."""
@@ -75,7 +77,7 @@ class Step(Struct):
 
     @property
     def all_tokens(self) -> int:
-        return self.tokens + self.again_input_tokens + self.again_output_tokens
+        return self.input_tokens + self.output_tokens + self.again_input_tokens + self.again_output_tokens
 
     def usd(self, read: float, wrote: float) -> float:
         """Dollars for its engines' tokens, at so many for a million read and written."""

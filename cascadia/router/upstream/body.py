@@ -71,7 +71,8 @@ class Body:
 
     @property
     def held(self) -> bytes:
-        return bytes(self._held)
+        held = self._held
+        return held if isinstance(held, bytes) else bytes(held)
 
     def stream(self) -> None:
         """Reads it as it comes from here on."""

@@ -76,7 +76,6 @@ class Connection(asyncio.Protocol):
     def send(
         self,
         request: bytes,
-        *,
         first_byte_s: float,
         total_s: float,
         max_bytes: int,

@@ -32,7 +32,8 @@ class Deadlines:
         self.total_s = now_s + total_s
         first_s = now_s + first_byte_s if first_byte_s < total_s else self.total_s
         self.first_s = first_s
-        self.idle_s = self.held_s = 0.0
+        if self.idle_s or self.held_s:
+            self.idle_s = self.held_s = 0.0
         if self._timer is None or first_s < self._rings_s:
             self.ring(first_s, rang)
 

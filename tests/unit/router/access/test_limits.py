@@ -324,7 +324,7 @@ def test_the_estimate_stands_only_where_the_client_left_before_tokens_were_count
     spent: int | None, left: bool, used: int
 ) -> None:
     account = Tallied()
-    reservation = Reservation(account, 500, 100, None, alone=True)  # type: ignore[arg-type]
+    reservation = Reservation(account, 500, 100, None, True)  # type: ignore[arg-type]
     reservation.spent = spent
     reservation.release(left=left)
     assert (account.used.value, account.usage.running) == (used, 0)

@@ -158,7 +158,7 @@ class Twin:
         assert self.stage.admission.timed is not None
         assert self.stage.admission.timed.relied == self.rule.rule.relied
         self.relied.append(self.rule.rule.relied)
-        done = self.stage.attempts.given(replica, call)
+        done = self.stage.attempts.given(replica, call, now_s).done
         assert call.step is not None
         assert call.step.tried is not None
         self.given[request] = done, call.step.tried.trial, now_s

@@ -71,7 +71,7 @@ def test_who_goes_away_gives_back_what_it_was_given() -> None:
         assert one.admission.matching is not None
         one.admission.matching.length.tells = True
         replica = one.replicas[0]
-        end = one.attempts.given(replica, call())
+        end = one.attempts.given(replica, call(), monotonic()).done
         waiting = [asyncio.ensure_future(one.admission.replica(call(), [], monotonic() + 60)) for _ in "ab"]
         await asyncio.sleep(0)
         assert len(one.wait_queue) == 2
@@ -88,7 +88,7 @@ def test_who_goes_away_gives_back_what_it_was_given() -> None:
 def test_who_waits_is_told_when_no_replica_is_left() -> None:
     async def main() -> None:
         one = stage_of("fast", places=1)
-        one.attempts.given(one.replicas[0], call())
+        one.attempts.given(one.replicas[0], call(), monotonic())
         waiting = asyncio.ensure_future(one.admission.replica(call(), [], monotonic() + 60))
         await asyncio.sleep(0)
         one.replicas[0].state = "down"
@@ -102,7 +102,7 @@ def test_who_waits_is_told_when_no_replica_is_left() -> None:
 def test_a_plan_that_goes_back_to_another_balancing_serves_those_who_wait() -> None:
     async def main() -> None:
         one = stage_of("fast", places=1)
-        end = one.attempts.given(one.replicas[0], call())
+        end = one.attempts.given(one.replicas[0], call(), monotonic()).done
         waiting = asyncio.ensure_future(one.admission.replica(call(), [], monotonic() + 60))
         await asyncio.sleep(0)
         other = Stage(
@@ -205,7 +205,7 @@ class Twin:
         except StopIteration as end:
             replica = end.value
             one = self.asked.pop(request)
-            done = self.served.attempts.given(replica, one)
+            done = self.served.attempts.given(replica, one, now_s).done
             assert one.step is not None
             assert one.step.tried is not None
             self.given[request] = replica, done, one.step.tried.trial, now_s
