@@ -21,7 +21,7 @@ CONCURRENT_RETRY_S = 1.0
 """Nobody knows when a request under way will end."""
 
 
-class Verdict(Struct, frozen=True):
+class Verdict(Struct, frozen=True, gc=False):
     """`refused` names the limit, or is None. `requests` and `tokens` are left; `wait_s` until it could be granted.
 
     `wait_s` is infinite where the request is larger than its limit.

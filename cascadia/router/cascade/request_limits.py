@@ -18,7 +18,7 @@ MOST_PRIORITY = 2**53
 DEPRECATED = b"x-cascadia-deprecated: quality_min;use=score_min\r\n"
 
 
-class Urgency(Struct, frozen=True):
+class Urgency(Struct, frozen=True, gc=False):
     """`deadline_s` in the event loop's time."""
 
     deadline_s: float

@@ -37,46 +37,25 @@ async def relay(
     `step` is told when that was, and how many tokens came: the engine's own count where `noting` sees it or the stream
     ends with it, else an estimate by its events and texts.
     """
-    parts = 0
-    # A response ends with an event of its own, which holds all of it, or with one that says what failed.
-    response, ended = api == "responses", False
+    passed = _Passed(exchange, noting, response=api == "responses")
     ok: bool | None = None
     try:
         exchange.begin_stream(headers)
-        data, tail, reserved = live.first, bytearray(), exchange.reservation
-        # A part may end within an event: half of one is held back, so that an error event after it can be read.
-        events = WholeEvents()
+        data = live.first
         while data:
-            whole = events.part(data)
-            if reserved is not None:
-                reserved.passed(whole)
-            # Rewriting a large part in one go would keep all other requests waiting.
-            if noting is None or len(whole) <= SMALL_BYTES:
-                out = noting.part(whole) if noting else whole
-                if out:
-                    exchange.part(out)
-            else:
-                for piece in slices(whole):
-                    if out := noting.part(piece):
-                        exchange.part(out)
-                    await asyncio.sleep(0)
-            # The engine is read no faster than the client reads: memory stays bounded, and the engine feels it.
-            if exchange.behind:
-                await exchange.room()
-            tail += data
-            if response and not ended:
-                ended = any(end in tail for end in (*FINAL, *FAILED))
-            parts += data.count(b"data: {") + data.count(b"data:{")
-            # Cut at twice its size, not at each part: that would copy it as often.
-            if len(tail) > 2 * TAIL_BYTES:
-                del tail[:-TAIL_BYTES]
-            data = await live.some()
-        if not (ended if response else DONE in tail):
+            if not passed.at_once(data):
+                # The engine is read no faster than the client reads: memory stays bounded, and the engine feels it.
+                if exchange.behind:
+                    await exchange.room()
+                await passed.in_slices(data)
+            data = await live.some(passed.at_once)
+        if not passed.ended:
             raise UpstreamError("unreadable", "a stream without its end")
         # From here on the connection may serve another request, whatever becomes of this client.
         ok = True
-        rest = noting.part(events.held) + noting.rest() if noting else events.held
-        _told(step, stage, bytes(tail), parts, exchange)
+        held = passed.held
+        rest = noting.part(held) + noting.rest() if noting else held
+        _told(step, stage, bytes(passed.tail), passed.events, exchange)
         exchange.last_part(rest)
     except (UpstreamError, OverflowError) as error:
         why = error if isinstance(error, UpstreamError) else UpstreamError("too-large")
@@ -87,8 +66,82 @@ async def relay(
     finally:
         if step.answered_at_s is None and not step.counted:
             # Whoever cuts the stream before its usage comes has had what was written.
-            _estimate(step, parts, exchange)
+            _estimate(step, passed.events, exchange)
         live.close(ok)
+
+
+class _Passed:
+    """Parts of a stream that were passed on. `tail` is its end."""
+
+    __slots__ = ("_ended", "_events", "_exchange", "_noting", "_response", "_seen_bytes", "_whole", "tail")
+
+    def __init__(self, exchange: Exchange, noting: Noting | None, *, response: bool) -> None:
+        self._exchange = exchange
+        self._noting = noting
+        self._response = response
+        self._ended = False
+        self._events = self._seen_bytes = 0
+        # A part may end within an event: half of one is held back, so that an error event after it can be read.
+        self._whole = WholeEvents()
+        self.tail = bytearray()
+
+    def at_once(self, data: bytes) -> bool:
+        """Passes a part on, if that keeps nobody waiting; else False."""
+        exchange, noting = self._exchange, self._noting
+        if exchange.behind or (noting is not None and len(data) + len(self._whole.held) > SMALL_BYTES):
+            return False
+        whole = self._taken(data)
+        out = whole if noting is None else noting.part(whole)
+        if out:
+            exchange.part(out)
+        return True
+
+    async def in_slices(self, data: bytes) -> None:
+        """Passes a part on, of which no more is rewritten in one go than others can wait for."""
+        noting, whole = self._noting, self._taken(data)
+        for piece in (whole,) if noting is None else slices(whole):
+            out = piece if noting is None else noting.part(piece)
+            if out:
+                self._exchange.part(out)
+            await asyncio.sleep(0)
+
+    def _taken(self, data: bytes) -> bytes:
+        """Whole events that are there with `data`."""
+        whole = self._whole.part(data)
+        reserved = self._exchange.reservation
+        if reserved is not None:
+            reserved.passed(whole)
+        tail = self.tail
+        tail += data
+        # A response ends with an event of its own, which holds all of it, or with one that says what failed.
+        if self._response and not self._ended:
+            self._ended = any(end in tail for end in (*FINAL, *FAILED))
+        # Cut at twice its size, not at each part: that would copy it as often.
+        if len(tail) > 2 * TAIL_BYTES:
+            self._look()
+            del tail[:-TAIL_BYTES]
+            self._seen_bytes = len(tail)
+        return whole
+
+    def _look(self) -> None:
+        tail, since = self.tail, self._seen_bytes
+        self._events += tail.count(b"data: {", since) + tail.count(b"data:{", since)
+        self._seen_bytes = len(tail)
+
+    @property
+    def held(self) -> bytes:
+        """Half of an event, which was not passed on."""
+        return self._whole.held
+
+    @property
+    def events(self) -> int:
+        self._look()
+        return self._events
+
+    @property
+    def ended(self) -> bool:
+        """Tells whether it ended as it should."""
+        return self._ended if self._response else DONE in self.tail
 
 
 def _estimate(step: Step, parts: int, exchange: Exchange) -> None:

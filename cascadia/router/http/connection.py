@@ -186,6 +186,8 @@ class ClientConnection(asyncio.Protocol):
 
     def close_overdue(self, now_s: float) -> None:
         """Closes the connection where nothing has come of it for too long; the sweep asks this time and again."""
+        if self.running is not None and not (self.full or self._lingers or self.transport.is_closing()):
+            return
         state = self._state
         held = self.transport.get_write_buffer_size() if state == "writing" else 0
         if not self.patience.is_over(state, now_s, held):

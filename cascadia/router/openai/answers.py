@@ -105,7 +105,7 @@ class _Event(Struct):
     error: Raw = Raw()
 
 
-class _LightUsage(Struct):
+class _LightUsage(Struct, gc=False):
     """Token counts in either vocabulary of OpenAI's."""
 
     prompt_tokens: int | None = None
@@ -120,7 +120,7 @@ class _LightUsage(Struct):
         return Usage(tokens_said(read) if read else 0, tokens_said(wrote) if wrote else 0)
 
 
-class _Light(Struct):
+class _Light(Struct, gc=False):
     """Outline of an answer that is passed on unseen."""
 
     choices: Raw = Raw(b"null")

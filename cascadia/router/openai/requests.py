@@ -46,7 +46,7 @@ PREFIX_BYTES = 4096
 PREFIX_ITEMS = 64
 
 
-class Fields(Struct):
+class Fields(Struct, gc=False):
     """`n` and the like may be null, as OpenAI's clients write them."""
 
     model: str

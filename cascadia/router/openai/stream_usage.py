@@ -15,23 +15,34 @@ _OUTPUT = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d{1,12})')
 
 
 class StreamUsage:
-    __slots__ = ("_events", "_tail", "_text_bytes")
+    """Usage of a stream that `add` was given the parts of. They are looked at together, a few kilobytes at a time."""
+
+    __slots__ = ("_events", "_seen_bytes", "_tail", "_text_bytes")
 
     def __init__(self) -> None:
-        self._events = self._text_bytes = 0
+        self._events = self._text_bytes = self._seen_bytes = 0
         self._tail = bytearray()
 
     def add(self, part: bytes) -> None:
         """`part` is of whole events, of which one may carry many tokens."""
-        self._text_bytes += sum(map(len, _TEXT.findall(part, 0, SMALL_BYTES)))
-        self._events += part.count(b"data:")
+        if len(part) > SMALL_BYTES:
+            self._look()
         self._tail += part
         if len(self._tail) > 2 * _TAIL_BYTES:
+            self._look()
             del self._tail[:-_TAIL_BYTES]
+            self._seen_bytes = len(self._tail)
+
+    def _look(self) -> None:
+        fresh = self._tail[self._seen_bytes :]
+        self._seen_bytes = len(self._tail)
+        self._text_bytes += sum(map(len, _TEXT.findall(fresh, 0, SMALL_BYTES)))
+        self._events += fresh.count(b"data:")
 
     @property
     def written(self) -> int:
         """Tokens out, by estimate."""
+        self._look()
         return max(self._events, self._text_bytes // _BYTES_A_TOKEN)
 
     def tokens(self, prompt_tokens: int) -> int:

@@ -18,7 +18,7 @@ FIRST_REST_S, LONGEST_REST_S, LONGEST_ASKED_REST_S = 0.2, 1.0, 30.0
 State = Literal["starting", "ready", "down", "draining"]
 
 
-class Call(Struct, frozen=True):
+class Call(Struct, frozen=True, gc=False):
     """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of those that it has to read, and
     `most_output` of those that it may write, where that is known.
 

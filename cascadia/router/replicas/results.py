@@ -50,9 +50,9 @@ class Live:
         self.reply: Reply[None] | None = None
         """Set where it turned out to be a refusal instead."""
 
-    def some(self) -> Awaitable[bytes]:
-        """The next part; empty at the end. Raises `UpstreamError`."""
-        return self._connection.some()
+    def some(self, passes: Callable[[bytes], bool] | None = None) -> Awaitable[bytes]:
+        """The next part, less what `passes` takes (`Connection.some`); empty at the end. Raises `UpstreamError`."""
+        return self._connection.some(passes)
 
     def close(self, ok: bool | None) -> None:
         """`ok`: whether the engine did well; None where it cannot be told."""

@@ -37,6 +37,8 @@ SUCCESSOR_S = 15.0
 """For another process to serve in this one's place; then it drains all the same."""
 SWEEP_S = 0.25
 """How often connections are looked over for clients that are too slow: one timer for all, none a request."""
+SWEPT_A_TURN = 64
+"""Of thousands, so few at a time: all together would hold up every stream."""
 
 
 class Server:
@@ -60,6 +62,7 @@ class Server:
         self._over = asyncio.Event()
         self._listening = True
         self._sweep_timer: asyncio.TimerHandle | None = None
+        self._unswept: list[ClientConnection] = []
 
     @property
     def closing(self) -> bool:
@@ -147,9 +150,13 @@ class Server:
 
     def _sweep(self) -> None:
         now_s = self.loop.time()
-        for client in tuple(self.connections):
-            client.close_overdue(now_s)
-        self._sweep_timer = self.loop.call_later(SWEEP_S, self._sweep)
+        for client in self._unswept[-SWEPT_A_TURN:]:
+            if not client.gone:
+                client.close_overdue(now_s)
+        del self._unswept[-SWEPT_A_TURN:]
+        turns = max(1, len(self.connections) / SWEPT_A_TURN)
+        self._unswept = self._unswept or list(self.connections)
+        self._sweep_timer = self.loop.call_later(SWEEP_S / turns, self._sweep)
 
 
 def waiting_at(listening: socket.socket) -> Iterator[socket.socket]:

@@ -16,7 +16,7 @@ class Tried(NamedTuple):
     since_s: float
 
 
-class Step(Struct):
+class Step(Struct, gc=False):
     """Times ending in `_at_s` are the event loop's; None: did not happen.
 
     `outcome` is empty while the turn lasts, and stays so where the client left meanwhile. `counted`: the tokens are the

@@ -89,6 +89,11 @@ class Body:
         self.unread_bytes = 0
         return data
 
+    def put_back(self, data: bytes) -> None:
+        """What `read` gave, to be read again."""
+        self._buffer.insert(0, data)
+        self.unread_bytes += len(data)
+
     def drop(self) -> None:
         """Drops what is held, which nobody asks for."""
         self._held = b""

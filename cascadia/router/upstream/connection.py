@@ -36,6 +36,7 @@ class Connection(asyncio.Protocol):
         "_closed",
         "_deadlines",
         "_parser",
+        "_passes",
         "_paused",
         "_then",
         "_waiter",
@@ -62,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[None] | None = None
         self._want: _Want = "nothing"
         self._then: Callable[[Connection], None] | None = None
+        self._passes: Callable[[bytes], bool] | None = None
         self._backlog = b""
         self._work = 0
         self._paused = False
@@ -132,12 +134,20 @@ class Connection(asyncio.Protocol):
         self.body.stream()
         self._deadlines.stream(idle_s, self._rang)
 
-    async def some(self) -> bytes:
-        """Bytes that have come since the last call, at least a byte; empty at the end."""
+    async def some(self, passes: Callable[[bytes], bool] | None = None) -> bytes:
+        """Bytes that have come since the last call, at least a byte; empty at the end.
+
+        `passes` is given what comes meanwhile, at once, for as long as it takes that (True): to wake who waits costs
+        another turn of the event loop.
+        """
         body = self.body
         if not body.waits:
             if not self.answer.complete:
-                await self._wait("some")
+                self._passes = passes
+                try:
+                    await self._wait("some")
+                finally:
+                    self._passes = None
             if not body.waits and self.answer.error is not None:
                 raise self.answer.error
         data = body.read()
@@ -297,13 +307,33 @@ class Connection(asyncio.Protocol):
             self.fail(error)
 
     def _taken(self) -> None:
-        """Tells who is called at the end, where there is one; the body is not waited for without end."""
-        if self._then is not None:
+        """Tells who is called at the end, where there is one; the body is not waited for without end. Passes on what
+        has come, where that can be done at once."""
+        if self._passes is not None:
+            if self.body.waits and not self.answer.complete:
+                self._pass_on(self._passes)
+        elif self._then is not None:
             if self.answer.complete:
                 self._tell()
             elif self.answer.headed and self._body_s:
                 self.hold(self._body_s, parts=False)
                 self._body_s = 0.0
+
+    def _pass_on(self, passes: Callable[[bytes], bool]) -> None:
+        data, passed = self.body.read(), False
+        try:
+            passed = passes(data)
+            if not passed:
+                self.body.put_back(data)
+                self._wake()
+        except Exception as error:  # noqa: BLE001 (whoever waits is told)
+            if self._waiter is not None and not self._waiter.done():
+                self._waiter.set_exception(error)
+        if not passed:
+            # From here on all is for whoever waits, who has yet to wake.
+            self._passes = None
+        elif self._paused and not self._backlog:
+            self._read_on()
 
     def eof_received(self) -> None:
         return None
@@ -351,7 +381,8 @@ class Connection(asyncio.Protocol):
             self.fail(error)
         elif body.streamed:
             if self._want == "some":
-                self._wake()
+                if self._passes is None:
+                    self._wake()
             elif body.full:
                 self._pause()
 
