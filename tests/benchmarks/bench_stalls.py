@@ -23,6 +23,8 @@ AGAIN = 2
 """Once more where a turn was too long: the kernel's own work is in the thread's time too, and is not always there."""
 CHAT, COMPLETIONS = "POST /v1/chat/completions", "POST /v1/completions"
 RESPONSES, EMBEDDINGS = "POST /v1/responses", "POST /v1/embeddings"
+CLASSIFY, RERANK = "POST /v1/classify", "POST /v1/rerank"
+PART = b'{"index":0,"label":"a","probs":[0.5,0.5]}'
 ASKED = b'"messages":[{"role":"user","content":"hi"}]'
 DONE = b'{"choices":[{"index":0,"message":{"role":"assistant","content":"12"},"finish_reason":"stop"}]}'
 EVENTS = b'data: {"choices":[{"index":0,"delta":{"content":"12"}}]}\n\n'
@@ -90,6 +92,12 @@ PLACES = (
     _json("input's content", b'"input":[{"role":"user","content":[@]}]', RESPONSES, answer=RESPONSE),
     _json("instructions", b'"instructions":"@","input":"a"', RESPONSES, answer=RESPONSE),
     _json("input of embeddings", b'"input":[@]', EMBEDDINGS, b"small", answer=b'{"data":[0]}'),
+    _json("input of classify", b'"input":[@]', CLASSIFY, b"small", answer=b'{"data":[0]}'),
+    _json("members, classify", b'@,"input":"a"', CLASSIFY, b"small", answer=b'{"data":[0]}'),
+    _json("documents", b'"query":"a","documents":[@]', RERANK, b"small", answer=b'{"results":[0]}'),
+    _json("input, one pass", b'"input":[@]', CLASSIFY, judge="classify", answer=b'{"data":[%b]}' % PART),
+    Place("a model's name in a body", body=b'{"model":"@",' + ASKED + b"}"),
+    _json("a stage's name", b'"max_stage":"@",' + ASKED),
     Place("whole body", body=b"@"),
     Place("body in chunks", body=b'{"model":"small",' + ASKED + b',"a":"@"}', framing="chunks"),
     Place("requests at once", framing="pipeline", most=250_000),
@@ -136,6 +144,17 @@ PLACES = (
     ),
     Place("engine: chunks, held", answer=DONE.replace(b"12", b"@"), answer_framing="json chunks"),
     _json("engine: chunks, live", _STREAM, model=b"small", answer=b"@" + END, answer_framing="events chunks"),
+    Place("engine: head", answer_framing="head", answer=b"@"),
+    Place("engine: interim heads", answer_framing="interim", answer=b"@"),
+    Place("engine: trailers", answer_framing="trailers", answer=b"@"),
+    _json(
+        "engine: classes",
+        b'"input":"a"',
+        CLASSIFY,
+        judge="classify",
+        answer=b'{"data":[{"index":0,"label":"a","probs":[@]}]}',
+    ),
+    _json("engine: classified", b'"input":"a"', CLASSIFY, judge="classify", answer=b'{"data":[@]}'),
     _json("engine: output", b'"input":"a"', RESPONSES, answer=b'{"output":[@]}'),
     Place("judge: choices", verdict=b'{"choices":[@]}'),
     Place("judge: logprobs", verdict=DONE.replace(b'"finish', b'"logprobs":{"content":[@]},"finish')),
@@ -251,6 +270,17 @@ def _plain(filler: bytes) -> bytes:
 
 
 def _framed(body: bytes, framing: str, step: int) -> bytes:
+    """An engine's answer of `body`; of `DONE` where `body` is what its head, or what stands around it, is made of."""
+    if framing in ("head", "interim", "trailers"):
+        lines = b"a:\r\n" * (len(body) // 4)
+        kind = b"content-type: application/json\r\n"
+        if framing == "head":
+            return b"HTTP/1.1 200 OK\r\n%b%bcontent-length: %d\r\n\r\n%b" % (lines, kind, len(DONE), DONE)
+        if framing == "interim":
+            interim = b"HTTP/1.1 100 \r\n\r\n"
+            return interim * (len(body) // len(interim)) + OK % (b"application/json", len(DONE), DONE)
+        head = b"HTTP/1.1 200 OK\r\n%btransfer-encoding: chunked\r\n\r\n" % kind
+        return head + b"%x\r\n%b\r\n0\r\n%b\r\n" % (len(DONE), DONE, lines)
     kind = b"text/event-stream" if framing.startswith("events") else b"application/json"
     if framing.endswith("chunks"):
         step = max(1, step)

@@ -12,7 +12,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,8 +141,8 @@ def _send(client: socket.socket, request: bytes) -> None:
 
 @contextlib.contextmanager
 def rig(judge: str = "llm", prepare: Callable[[Router], object] | None = None) -> Iterator[Rig]:
-    """A cascade of `small` and `large` with a judge of that kind, keys, an admin API, and all that reads requests:
-    sticky conversations, and replicas by prefix."""
+    """A cascade of `small` and `large` with a judge of that kind, or of models that `classify`; keys, an admin API, and
+    all that reads requests: sticky conversations, and replicas by prefix."""
     engines, watched = Runner(asyncio.new_event_loop()), Runner(WatchedLoop())
     stage, judges = Engine(), Engine()
     engines.do(stage.start())
@@ -194,12 +194,17 @@ def _settings(judge: str, stage: Engine, judges: Engine) -> RouterSettings:
         return (ReplicaSettings(f"http://127.0.0.1:{engine.port}"),)
 
     asked = StageSettings("judge", "judge-model", at(judges)) if judge in ("llm", "embedding") else None
+    # Models that classify say themselves how sure they are; the larger one's answer is pooled with the smaller's.
+    classifies = judge == "classify"
+    stages = tuple(
+        StageSettings(name, f"{name}-model", at(stage), threshold, balancing="prefix")
+        for name, threshold in (("small", 50.0), ("large", 0.0))
+    )
+    if classifies:
+        stages = tuple(replace(each, task="classify", earlier_weight=0.5) for each in stages)
     return RouterSettings(
-        stages=tuple(
-            StageSettings(name, f"{name}-model", at(stage), threshold, balancing="prefix")
-            for name, threshold in (("small", 50.0), ("large", 0.0))
-        ),
-        judge=JudgeSettings(judge, asked, cache_size=0),  # type: ignore[arg-type]
+        stages=stages,
+        judge=None if classifies else JudgeSettings(judge, asked, cache_size=0),  # type: ignore[arg-type]
         conversations=ConversationSettings("sticky"),
         limits=Limits(breaker_failures=10**9),
         health=Health(interval_s=3600.0),

@@ -6,6 +6,7 @@ as a whole, by the margin at its cut: between the last result that is returned a
 has an `earlier_weight`, its answer is pooled with what the stages before it said, and the margin is the pool's.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from secrets import token_hex
@@ -20,6 +21,7 @@ from cascadia.router.cascade.eligible import route
 from cascadia.router.cascade.gathered import Gathered
 from cascadia.router.cascade.scoring import Scoring
 from cascadia.router.openai.answers import Usage
+from cascadia.router.openai.bounded import MOST_VALUES, turn_after
 from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed, failed
 from cascadia.router.openai.one_pass import (
     Classified,
@@ -31,7 +33,7 @@ from cascadia.router.openai.one_pass import (
     inputs_of,
     listed,
     margin_at,
-    part_of,
+    parts_of,
     put_together,
     ranked_in,
     refused_at,
@@ -97,6 +99,7 @@ class OnePassCascade:
 
     async def _classified(self, ask: Ask) -> OnePassDecision:
         items = inputs_of(ask.fields)
+        await turn_after(ask.body)
         found: list[_Settled | None] = [None] * max(1, len(items))
         told: list[Part | None] = [None] * len(found)
         envelope: list[Classified] = []
@@ -115,11 +118,16 @@ class OnePassCascade:
                 read = reply.found.usage
             envelope[:] = [reply.found]
             decision.total = decision.total.plus(reply.found.usage)
-            weight = stage.settings.earlier_weight
+            weight, looked_at = stage.settings.earlier_weight, 0
             for at, own in zip(pending, reply.found.parts, strict=True):
                 last_told = told[at]
                 part = own if last_told is None or not weight else pooled(own, last_told, weight)
                 told[at] = part
+                looked_at += len(own.probs)
+                if looked_at > MOST_VALUES:
+                    # A thousand inputs of a hundred classes: others have their turn of the event loop.
+                    looked_at = 0
+                    await asyncio.sleep(0)
                 accepted = self._accepts(ask, stage, step, part.margin, last)
                 before = found[at]
                 if accepted or before is None or part.margin >= before.part.margin:
@@ -183,6 +191,7 @@ class OnePassCascade:
     ) -> StageFailed | None:
         """Asks one stage after another until `asked` says that all is decided; the last failure, where it was not."""
         way, beyond = route(ask, self.stages, 1)
+        await turn_after(ask.body)
         failure: StageFailed | None = None
         answered = False
         way = [*way, *beyond]
@@ -235,7 +244,7 @@ class OnePassCascade:
         count = max(1, len(items))
 
         async def read(content_type: bytes, body: bytes) -> Classified:
-            return classified_in(content_type, body, count)
+            return await classified_in(content_type, body, count)
 
         reply = await stage.buffered(self._call(ask, stage, step, changes), read)
         if reply.found is not None:
@@ -274,7 +283,7 @@ class OnePassCascade:
             return Reply(said.status, said.content_type, said.body)
         usage = Usage(sum(one.tokens for one in said), 0)
         try:
-            parts = tuple(part_of(one.raw) for one in said)
+            parts = await parts_of(one.raw for one in said)
         except UpstreamError as error:
             raise failed(stage.name, error) from None
         # The batcher has counted for the stage what the batch took.

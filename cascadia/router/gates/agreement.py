@@ -40,8 +40,12 @@ class AgreementGate:
         if not mine:
             return 0.0
         changes = {"temperature": self.temperature, "n": 1}
-        tasks = [asyncio.ensure_future(again(changes)) for _ in range(self.samples)]
+        tasks: list[asyncio.Future[Choice]] = []
         try:
+            for _ in range(self.samples):
+                tasks.append(asyncio.ensure_future(again(changes)))
+                # Each writes the request anew: a long one has a turn of the event loop for itself.
+                await asyncio.sleep(0)
             others = await self._said([answer(other) for other in await asyncio.gather(*tasks)])
         finally:
             for task in tasks:

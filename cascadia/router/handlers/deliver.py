@@ -89,7 +89,7 @@ async def cascaded(
         return
     content = held.body
     if not asked_logprobs and any(choice.logprobs for choice in held.written.choices):
-        content = without_logprobs(content)
+        content = await without_logprobs(content)
     exchange.whole(200, [JSON, *headers], with_note(content, note))
 
 

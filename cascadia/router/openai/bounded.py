@@ -78,21 +78,29 @@ _counted_listed = msgspec.json.Decoder(list[dict[_Name, Raw]], dec_hook=_counted
 
 
 _listed_raw = msgspec.json.Decoder(list[Raw])
-_few = msgspec.json.Decoder(
-    msgspec.defstruct("_Few", [(f"at_{n}", Raw | UnsetType, UNSET) for n in range(FEW + 1)], array_like=True)
+Few: Any = msgspec.defstruct(
+    "Few", [(f"at_{n}", Raw | UnsetType, UNSET) for n in range(FEW + 1)], array_like=True
 )
-"""Items beyond these are skipped, where those of a list would all be made."""
+"""A JSON list: items beyond these are skipped, where those of a list would all be made."""
+_few = msgspec.json.Decoder(Few)
 
 
 def items_of(listed: bytes) -> list[bytes]:
     """Items of a JSON list, as they are. Raises `msgspec.DecodeError`, also for more than `FEW`."""
-    if len(listed) <= SMALL_BYTES:
-        items = _listed_raw.decode(listed)
-    else:
-        items = [item for item in msgspec.structs.astuple(_few.decode(listed)) if item is not UNSET]
+    if len(listed) > SMALL_BYTES:
+        return few_in(_few.decode(listed))
+    items = _listed_raw.decode(listed)
     if len(items) > FEW:
         raise msgspec.ValidationError(f"more than {FEW:,} items")
     return [bytes(item) for item in items]
+
+
+def few_in(found: Any) -> list[bytes]:
+    """Items of a `Few`, as `items_of` has them."""
+    items = [bytes(item) for item in msgspec.structs.astuple(found) if item is not UNSET]
+    if len(items) > FEW:
+        raise msgspec.ValidationError(f"more than {FEW:,} items")
+    return items
 
 
 def members_of(document: bytes) -> dict[str, Any]:

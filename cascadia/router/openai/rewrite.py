@@ -5,7 +5,7 @@ client did not ask for (log-probabilities, the usage event) is taken out again.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ import orjson
 from msgspec import Raw
 
 from cascadia.router.openai.answers import DONE, Usage, read_event, usage_in
-from cascadia.router.openai.bounded import each_members_of, members_of, slices
+from cascadia.router.openai.bounded import each_members_of, members_of, slices, turn_after
 from cascadia.router.openai.responses import FINAL, final_event, usage_of_response
 
 _NULL = Raw(b"null")
@@ -26,12 +26,14 @@ def with_note(document: bytes, note: dict[str, Any]) -> bytes:
     return body[:-1] + b',"cascadia":' + orjson.dumps(note) + b"}"
 
 
-def without_logprobs(document: bytes) -> bytes:
+async def without_logprobs(document: bytes) -> bytes:
     """The document without its log-probabilities; as it is where it has more members than can be told apart at
     once.
     """
+    await turn_after(document)
     try:
         members = members_of(document)
+        await turn_after(document)
         choices = each_members_of(bytes(members["choices"])) if "choices" in members else []
     except msgspec.DecodeError:
         return document
@@ -46,14 +48,14 @@ async def released_events(body: bytes, note: dict[str, Any], *, usage: bool, log
     """A held stream. `usage`, `logprobs`: whether the client asked for them."""
     found: list[bytes] = []
     for part in slices(body):
-        events = _events(part, note, usage=usage, logprobs=logprobs)
-        found.append(b"".join(b"data: " + data + b"\n\n" for data in events))
+        async for data in _events(part, note, usage=usage, logprobs=logprobs):
+            found += (b"data: ", data, b"\n\n")
         if len(part) < len(body):
             await asyncio.sleep(0)
     return b"".join(found)
 
 
-def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> Iterator[bytes]:
+async def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> AsyncIterator[bytes]:
     for line in body.splitlines():
         if not line.startswith(b"data:"):
             continue
@@ -65,7 +67,7 @@ def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -
                     continue
                 data = with_note(data, note)
             elif not logprobs and any(bytes(choice.logprobs) for choice in event.choices):
-                data = without_logprobs(data)
+                data = await without_logprobs(data)
         yield data
 
 

@@ -19,7 +19,8 @@ from cascadia.router.upstream.parsing import Answer, AnswerParser
 SLICE_BYTES = 16 * 1024
 """Fed to the parser at once where more came."""
 CHUNKS_A_TURN = 2048
-"""Of a body, each of which takes a microsecond; what came beyond is for the event loop's next turn."""
+"""Of a body, each of which takes a microsecond, or lines of a head; what came beyond is for the event loop's next turn.
+"""
 
 _Want = Literal["nothing", "head", "some", "all"]
 
@@ -265,10 +266,14 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Takes of what came as much as one turn of the loop is for: bytes cost little, chunks much."""
-        self._work = 0
+        parser, answer = self._parser, self.answer
         data, at = self._backlog, 0
-        answer = self.answer
-        while at < len(data) and self._work < CHUNKS_A_TURN and self._reads:
+        self._work = 0
+        if parser is not None:
+            parser.lines = 0
+        while at < len(data) and parser is not None and self._reads:
+            if self._work + parser.lines >= CHUNKS_A_TURN:
+                break
             self._take(data[at : at + SLICE_BYTES])
             at += SLICE_BYTES
         self._backlog = data[at:] if self._reads else b""

@@ -44,7 +44,9 @@ class AnswerParser:
         "_headed",
         "_parser",
         "_seen",
+        "_trailer_bytes",
         "answer",
+        "lines",
         "on_body",
     )
 
@@ -59,6 +61,9 @@ class AnswerParser:
         self._content_type = b""
         self._due_bytes: int | None = None
         """Of the answer that comes, those that have not yet; below 0: more came. None where its head does not say."""
+        self._trailer_bytes = 0
+        self.lines = 0
+        """Of heads and trailers, since whoever feeds it set this to 0."""
         self._between = True
         """Whether the parser has taken whole messages, and nothing of another."""
         self._parser = httptools.HttpResponseParser(self)
@@ -82,6 +87,7 @@ class AnswerParser:
         seen: SeenHead | None = None
         if self._between:
             self._between = False
+            self._trailer_bytes = 0
             seen = seen_head(data)
             self._due_bytes = None if seen is None else seen.body_begins(data) + seen.length - len(data)
         elif self._due_bytes is not None:
@@ -123,7 +129,13 @@ class AnswerParser:
     def on_header(self, name: bytes, value: bytes) -> None:
         name = name.lower()
         answer = self.answer
-        if name == b"content-type":
+        self.lines += 1
+        if answer.headed:
+            # What follows a chunked body is no head, and is bounded as one.
+            self._trailer_bytes += len(name) + len(value) + 4
+            if self._trailer_bytes > HEAD_BYTES_MAX:
+                raise ValueError("endless trailers")
+        elif name == b"content-type":
             answer.content_type = value
         elif name == b"content-length" or (name == b"transfer-encoding" and b"chunked" in value.lower()):
             answer.framed = True

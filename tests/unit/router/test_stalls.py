@@ -23,7 +23,8 @@ from tests.benchmarks.stall_rig import Rig, rig
 LIMIT_MS = 15.0
 LOGPROB = b'{"token":"a","logprob":-0.1}'
 WORST = {
-    "members, straight": b'"a":[]',
+    "a model's name in a body": b"\\n",
+    "members, straight": b'"n":2',
     "messages": b"0",
     "messages, straight": b"0",
     "messages, agreement": b"{}",
@@ -34,6 +35,7 @@ WORST = {
     "input": b'{"role":"user"}',
     "input's content": b"[]",
     "input of embeddings": b"0",
+    "input, one pass": b"0",
     "requests at once": b"a",
     "requests at once, no key": b"a",
     "body in chunks": b"a",
@@ -48,7 +50,10 @@ WORST = {
     "engine: events, live, noted": b'data:{"usage":{}}\n',
     "engine: chunks, held": b"a",
     "engine: chunks, live": b"a",
+    "engine: classes": b"0",
+    "engine: head": b"a",
     "engine: output": b"{}",
+    "engine: trailers": b"a",
     "judge: choices": b"0",
     "judge: logprobs": LOGPROB,
     "judge: alternatives": LOGPROB,

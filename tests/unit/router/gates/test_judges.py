@@ -362,6 +362,33 @@ def test_of_an_answer_the_last_match_can_be_what_is_compared(text: str, found: s
     assert said(text, r"(-?\d+(?:\.\d+)?)") == found
 
 
+def test_each_repetition_is_written_in_a_turn_of_its_own() -> None:
+    """A long request takes milliseconds to write anew; one after another they let others come between."""
+
+    class AsItIs:
+        async def said(self, texts: list[str], _: str | None) -> list[str]:
+            return texts
+
+    turn, written = 0, []
+
+    async def again(changes: Any) -> Choice:
+        written.append(turn)
+        return Choice("a")
+
+    async def main() -> None:
+        nonlocal turn
+        ASKED.set(GateContext(again=again))
+        examiner: Any = AsItIs()
+        scoring = asyncio.ensure_future(AgreementGate(examiner, 5, 0.5).score("q", Choice("a"), 0.0))
+        while not scoring.done():
+            turn += 1
+            await asyncio.sleep(0)
+        assert await scoring == 100.0
+
+    asyncio.run(main())
+    assert len(set(written)) == 5
+
+
 def test_agreement_needs_a_request_that_can_be_repeated() -> None:
     async def main() -> None:
         examiner = Examiner(Limits())

@@ -90,7 +90,7 @@ def test_what_no_answer_can_have_is_not_counted(path: str, begin: str, end: str,
 @pytest.mark.parametrize("told", [{"left": [10**400]}, {"left": [1], "settings": 2**70}, {"left": [-1]}])
 def test_exits_that_no_engine_has_are_no_answer(told: dict[str, Any]) -> None:
     with pytest.raises(UpstreamError):
-        classified_in(b"application/json", classification([[0.9, 0.1]], told), 1)
+        asyncio.run(classified_in(b"application/json", classification([[0.9, 0.1]], told), 1))
 
 
 def test_a_stream_that_counts_more_than_an_answer_can_have_is_estimated() -> None:

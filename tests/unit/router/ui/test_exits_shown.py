@@ -59,4 +59,4 @@ def test_the_page_tells_where_inputs_left_and_what_is_certified() -> None:
 def test_exits_that_cannot_be_are_an_engines_fault() -> None:
     body = classification([[0.9, 0.1]], {"left": [-1, 2]})
     with pytest.raises(UpstreamError, match="no classification in JSON"):
-        classified_in(b"application/json", body, 1)
+        asyncio.run(classified_in(b"application/json", body, 1))

@@ -104,3 +104,16 @@ def test_a_fault_in_taking_is_told_to_who_waits() -> None:
             await task
 
     streamed(main)
+
+
+def test_a_head_of_thousands_of_lines_is_read_in_turns() -> None:
+    async def main(connection: Connection) -> None:
+        connection.data_received(chunk(b"last") + b"0\r\n" + b"a:\r\n" * 12_000 + b"\r\n")
+        turns = 0
+        while not connection.answer.complete:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns >= 2
+        assert await connection.some() == b"last"
+
+    streamed(main)
