@@ -11,12 +11,14 @@ double forking. Should the guard itself be killed, the kernel kills the program 
 there is falls to the guard's parent, which is a subreaper too and knows its own by a mark in their environment
 (`MARK`). The guard ends as the program did (128 + n where signal n ended it), when nothing is left.
 
-What the program writes goes to LOG. At MOST_BYTES that becomes LOG.1, in the place of the former, and LOG begins anew:
-it is copied and cut, since the program holds it open, so a line written in between may be lost.
+What the program writes comes through a pipe and goes to LOG. At MOST_BYTES that becomes LOG.1, in the place of the
+former, and LOG begins anew, with a whole line. A program that held LOG open itself would go on to write into the
+former one, or lose what it writes while that is copied and cut.
 """
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import select
 import signal
@@ -26,7 +28,10 @@ import time
 
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 LOOK_S = 0.05
-LOG_LOOK_S = 1.0
+HEAR_S = 0.005
+PIPE_BYTES = 1 << 20
+"""What the program may write while the disk takes its time."""
+F_SETPIPE_SZ = 1031
 NOT_STARTED = 127
 """Exit code where the program is not there or cannot be run, as shells have it."""
 MARK = "CASCADIA_TREE"
@@ -87,7 +92,56 @@ def _reap() -> None:
             pass
 
 
-def _start(log: str, argv: list[str]) -> int:
+class Log:
+    """The file at `path`, and once that would have more than `most_bytes` the former one beside it. Lines stay whole.
+
+    A disk that is full takes nothing, and the program goes on.
+    """
+
+    def __init__(self, path: str, most_bytes: int) -> None:
+        self._path = path
+        self._most_bytes = most_bytes
+        self._begin()
+
+    def _begin(self) -> None:
+        self._file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._size = os.fstat(self._file).st_size
+        self._ends_a_line = self._size > 0
+
+    def write(self, part: bytes) -> None:
+        while self._size + len(part) > self._most_bytes:
+            whole = part.rfind(b"\n", 0, max(0, self._most_bytes - self._size)) + 1
+            if not whole and not self._ends_a_line:
+                whole = part.find(b"\n") + 1
+                if not whole and self._size <= 2 * self._most_bytes:
+                    break  # its end is yet to come
+            self._write(part[:whole])
+            part = part[whole:]
+            if not self._turn():
+                break
+        self._write(part)
+
+    def _write(self, part: bytes) -> None:
+        with contextlib.suppress(OSError):
+            while part:
+                written = os.write(self._file, part)
+                self._size += written
+                self._ends_a_line = part.endswith(b"\n", 0, written)
+                part = part[written:]
+
+    def _turn(self) -> bool:
+        former = self._file
+        try:
+            os.rename(self._path, f"{self._path}.1")
+            self._begin()
+        except OSError:
+            return False
+        os.close(former)
+        return True
+
+
+def _start(log: Log, argv: list[str]) -> tuple[int, int]:
+    """The program's process, and where what it writes is read."""
     parent = os.getpid()
     libc = ctypes.CDLL(None)
 
@@ -100,42 +154,47 @@ def _start(log: str, argv: list[str]) -> int:
         if os.getppid() != parent:
             os._exit(1)
 
-    with open(log, "ab") as out:
-        try:
-            # A session of its own: a Ctrl-C at the terminal is for the parent, which drains first.
-            return subprocess.Popen(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-                preexec_fn=prepare,
-            ).pid
-        except OSError as error:
-            out.write(f"cannot start {argv[0]}: {error.strerror}\n".encode())
-            sys.exit(NOT_STARTED)
+    heard, says = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    os.set_blocking(says, True)
+    with contextlib.suppress(OSError):
+        fcntl.fcntl(heard, F_SETPIPE_SZ, PIPE_BYTES)
+    try:
+        # A session of its own: a Ctrl-C at the terminal is for the parent, which drains first.
+        program = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=says,
+            stderr=says,
+            start_new_session=True,
+            preexec_fn=prepare,
+        )
+    except OSError as error:
+        log.write(f"cannot start {argv[0]}: {error.strerror}\n".encode())
+        sys.exit(NOT_STARTED)
+    os.close(says)
+    return program.pid, heard
 
 
-def _turn(log: str, most_bytes: int) -> None:
-    with contextlib.suppress(OSError), open(log, "rb+") as current:
-        if os.fstat(current.fileno()).st_size < most_bytes:
-            return
-        # Copied and cut, not renamed: the program keeps the file open, and appends wherever its end is.
-        with open(f"{log}.1", "wb") as former:
-            while part := current.read(1 << 20):
-                former.write(part)
-        current.truncate(0)
+def _hear(heard: int, log: Log) -> bool:
+    """Writes down a part of what the tree has written; False where there is no more, nor will be."""
+    part = os.read(heard, PIPE_BYTES)
+    log.write(part)
+    return bool(part)
 
 
-def _await(program: int, grace_s: float, log: str, most_bytes: int) -> int:
+def _await(program: int, grace_s: float, heard: int, log: Log) -> int:
     """The program's exit status, as `waitpid` gives it."""
-    look_at_log_s = 0.0
+    hears = True
     kill_at_s: float | None = None
     told = b""
     listening = True
     while True:
-        ready, _, _ = select.select([0] if listening else [], [], [], LOOK_S)
-        if ready:
+        ready, _, _ = select.select([0] * listening + [heard] * hears, [], [], LOOK_S)
+        if heard in ready:
+            # Of a program that writes line by line many are taken together.
+            time.sleep(HEAR_S)
+            hears = _hear(heard, log)
+        if 0 in ready:
             part = os.read(0, 4096)
             told += part
             listening = bool(part)
@@ -155,21 +214,23 @@ def _await(program: int, grace_s: float, log: str, most_bytes: int) -> int:
                     return status
                 if pid == 0:
                     break
-        if time.monotonic() >= look_at_log_s:
-            look_at_log_s = time.monotonic() + LOG_LOOK_S
-            _turn(log, most_bytes)
         if kill_at_s is not None and time.monotonic() >= kill_at_s:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(program, signal.SIGKILL)
 
 
 def main(arguments: list[str]) -> int:
-    log, most_bytes, grace_s, _, *argv = arguments
+    path, most_bytes, grace_s, _, *argv = arguments
+    log = Log(path, int(most_bytes))
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
     become_subreaper()
-    status = _await(_start(log, argv), float(grace_s), log, int(most_bytes))
+    program, heard = _start(log, argv)
+    status = _await(program, float(grace_s), heard, log)
     kill_tree(os.getpid())
+    with contextlib.suppress(BlockingIOError):
+        while _hear(heard, log):
+            pass
     code = os.waitstatus_to_exitcode(status)
     return code if code >= 0 else 128 - code
 

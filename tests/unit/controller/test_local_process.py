@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.clients.processes.guard import descendants
+from cascadia.clients.processes.guard import Log, descendants
 from cascadia.clients.processes.ports import free_port
-from cascadia.clients.processes.process import LocalProcess, Program, Restarts
+from cascadia.clients.processes.process import LocalProcess, Program, Restarts, guarded
 from tests.data import ROOT
 
 pytestmark = pytest.mark.slow
@@ -86,6 +86,46 @@ def test_a_log_that_is_full_becomes_the_former_one(tmp_path: Path) -> None:
 
     given = Program("one", (sys.executable, "-c", writes), free_port(), health_path=None, drain_s=5.0)
     run(scenario, tmp_path, given, log_bytes=1000)
+
+
+def test_no_line_is_lost_or_cut_where_a_log_becomes_the_former_one(tmp_path: Path) -> None:
+    writes = "for i in range(60_000):\n    print(i, flush=i % 7 == 0)\nprint('end', end='')"
+    log = tmp_path / "one.log"
+    log.write_text("earlier\n")
+    guard = guarded([sys.executable, "-c", writes], log, log_bytes=200_000)
+    # It ends its program where its standard input does.
+    with subprocess.Popen(guard, stdin=subprocess.PIPE) as running:
+        assert running.wait(60) == 0
+    former = (tmp_path / "one.log.1").read_text()
+    assert 199_990 < len(former) <= 200_000
+    assert former.endswith("\n")
+    assert (former + log.read_text()).splitlines() == ["earlier", *map(str, range(60_000)), "end"]
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        [b"one\n", b"two\n" * 50, b"", b"three"],
+        [b"a" * 35 + b"\n", b"b\n", b"c" * 25, b"c" * 30, b"\nd\n"],
+        [b"a\nb\n" * 9, b"c\n", b"\n" * 41],
+        [b"a" * 21, b"a" * 30, b"a" * 30],
+    ],
+)
+def test_a_log_has_all_lines_whole_however_they_come(tmp_path: Path, parts: list[bytes]) -> None:
+    path, found = tmp_path / "one.log", []
+
+    class Kept(Log):
+        def _turn(self) -> bool:
+            found.append(path.read_bytes())
+            return super()._turn()
+
+    log = Kept(str(path), 20)
+    for part in parts:
+        log.write(part)
+    found.append(path.read_bytes())
+    assert b"".join(found) == b"".join(parts)
+    assert all(each.endswith(b"\n") or len(each) > 40 for each in found[:-1])
+    assert all(len(each) <= 20 or each.count(b"\n") <= 1 for each in found)
 
 
 def test_it_says_when_it_is_started_again(tmp_path: Path) -> None:
