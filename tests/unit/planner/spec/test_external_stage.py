@@ -8,6 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import GEARS
 from cascadia.planner.problem.models import build_stages
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.spec.models import StageSpec
@@ -89,3 +90,13 @@ def test_a_plan_that_does_not_ask_it_is_replayed_where_sessions_share_prefixes(t
     shared = of_sessions(("a",) * len(w), w.input_tokens[0], w.output_tokens[0], None)
     workload = replace(w, blocks=shared)
     assert not cached_tokens(replace(found, stages=stages, workload=workload), 2).any()
+
+
+def test_it_may_have_gears_beside_it(tmp_path: Path) -> None:
+    """Asked for, they were once refused, and never planned by default."""
+    write_inputs(tmp_path)
+    document = changed("stages.2", {**API, "name": "large"})
+    document["objective"] = {"minimize": "cost", "quality_min": 55, "latency_max_s": 20}
+    assert read_problem(write_spec(tmp_path, document)).gears == GEARS
+    document["gears"] = {"count": 3}
+    assert read_problem(write_spec(tmp_path, document)).gears == 3
