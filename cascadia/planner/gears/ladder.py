@@ -208,7 +208,9 @@ class _Finder:
         base = self._played((alone,), ())
         printed = self._in_time_at_each_level()
         if self.goals.rule == "each-level":
-            return printed if printed and printed.late <= max(self.goals.late, base.late) else None
+            in_time = printed is not None and printed.late <= max(self.goals.late, base.late)
+            dearer = self.priced and printed is not None and printed.elsewhere_usd > base.elsewhere_usd
+            return printed if in_time and not (dearer and base.late <= self.goals.late) else None
         chosen = [alone] * (len(self.spread) - 1)
         # Beyond all that the trace has a lighter gear changes nothing on it.
         lightest = self._lightest(alone)

@@ -1,7 +1,7 @@
 """Requests sent to replicas by a rule that is no part of the simulator: the code that a router runs, say."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast, runtime_checkable
 
 import numpy as np
 
@@ -64,7 +64,7 @@ class Ruled:
         self._timings = timings
         self._rule = rule
         # A protocol: to ask it of each visit takes 20 us.
-        self._queues = isinstance(rule, QueueingRule)
+        self._queue = rule if isinstance(rule, QueueingRule) else None
         self._in_hand: list[list[int]] = [[] for _ in timings]
 
     def asked(
@@ -88,21 +88,23 @@ class Ruled:
     def _placed(
         self, requests: Requests, network: Network, visits: list[int], now_ps: int
     ) -> Iterable[tuple[int, int]]:
-        rule, now_s = self._rule, now_ps / PS_PER_S
-        if not self._queues:
-            return [(v, rule.choose(v, int(requests.input_tokens[v]), now_s)) for v in visits]  # type: ignore[union-attr]
+        queue, now_s = self._queue, now_ps / PS_PER_S
+        if queue is None:
+            rule = cast(Rule, self._rule)
+            return [(v, rule.choose(v, int(requests.input_tokens[v]), now_s)) for v in visits]
         for v in visits:
-            rule.came(v, int(requests.input_tokens[v]), now_s)  # type: ignore[union-attr]
-        placed = rule.placed(now_s)  # type: ignore[union-attr]
-        network.again_ps[self.group] = self._again_ps(now_ps)
+            queue.came(v, int(requests.input_tokens[v]), now_s)
+        placed = queue.placed(now_s)
+        network.again_ps[self.group] = self._again_ps(queue, now_ps)
         return placed
 
-    def _again_ps(self, now_ps: int) -> int:
+    @staticmethod
+    def _again_ps(queue: QueueingRule, now_ps: int) -> int:
         from cascadia_sim.engine import kernel
 
-        if not self._rule.waits:  # type: ignore[union-attr]
+        if not queue.waits:
             return kernel.NEVER
-        again_ps = self._rule.again_s * PS_PER_S  # type: ignore[union-attr]
+        again_ps = queue.again_s * PS_PER_S
         # One picosecond later than asked: truncated, the instant may lie before it, and the rule would ask for the
         # same again for ever.
         return max(int(again_ps), now_ps) + 1 if again_ps < kernel.NEVER - 1 else kernel.NEVER - 1
