@@ -100,7 +100,7 @@ def all_routings(
 
 
 def undominated(routings: Routings) -> Routings:
-    """Those of `routings` that none dominates in (mean up, reached on each stage down), by falling mean.
+    """The members of `routings` that none dominates in (mean up, reached on each stage down), by falling mean.
 
     Of routings alike in all of these one is kept: that with fewer stages, then with lower thresholds.
     """

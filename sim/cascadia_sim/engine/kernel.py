@@ -97,7 +97,9 @@ def compiled(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """`function` compiled into its callers."""
+    """`function` compiled into its callers: a call copies the descriptions of two dozen arrays, which took half of the
+    time. Large ones have one place in a caller, since their code is there once for each.
+    """
     return cast(F, jitted(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function))
 
 

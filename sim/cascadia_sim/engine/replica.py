@@ -74,7 +74,7 @@ def simulate_replica(
 
 
 def finishes_apart(timing: ReplicaTiming, replica: Ints, given: RequestArrays) -> Ints:
-    """When each request [n] has its last token, as its client sees it, where equal replicas serve their own.
+    """Finish of each request [n], as its client sees it, where equal replicas serve their own.
 
     `replica` [n] counts up from 0; those of one arrive in order. One call for many short runs: what a call costs is as
     long as the run of hundreds of requests.
@@ -94,7 +94,7 @@ def finishes_apart(timing: ReplicaTiming, replica: Ints, given: RequestArrays) -
 def _given(
     timing: ReplicaTiming, replicas: int, replica: Ints, given: RequestArrays
 ) -> tuple[Fleet, Requests]:
-    """So many equal replicas, each with its requests in its queue."""
+    """Equal replicas, each with its requests in its queue."""
     from cascadia_sim.engine import kernel
     from cascadia_sim.engine.fleet import fleet_of, requests_of
 
