@@ -209,7 +209,7 @@ def _said(made: "Proposal") -> str:
     return (
         f"proposed against now: saves {unit}{made.saved.mean:.3g} ± {made.saved.margin:.2g} per 1,000 requests, "
         f"quality {made.gained.mean:+.1f} ± {made.gained.margin:.1f}; holds {made.lower:.1f} "
-        f"with {made.confidence:.0%} confidence, on {made.prompts:,} prompts\n"
+        f"with {made.confidence * 100:g}% confidence, on {made.prompts:,} prompts\n"
         f"now against all to the largest: saves {unit}{made.saved_to_large.mean:.3g} ± "
         f"{made.saved_to_large.margin:.2g} per 1,000 requests, quality {made.gained_to_large.mean:+.1f} ± "
         f"{made.gained_to_large.margin:.1f}"

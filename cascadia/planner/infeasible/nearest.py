@@ -25,7 +25,7 @@ SEARCHED_GPUS = 16
 FULL_NODE = 8
 """A cluster of a single node grows to this many GPUs in it before it grows by nodes."""
 
-MOST_SUSTAINED, MOST_KEPT = 8, 4
+MOST_SUSTAINED, MOST_KEPT = 8, 8
 """A refusal is not to take many times as long as a plan: so many questions at most for each thing that could be other,
 of those that are answered quickly, and of those that take about a plan each."""
 
@@ -70,6 +70,26 @@ def first_that_holds(
             at = max(high - step, low + 1) if high < count else min(low + step, high - 1)
             asked += 1
     return high if high < count else None
+
+
+def nearest_kept(first: int, count: int, holds: Callable[[int], bool], most: int = MOST_KEPT) -> int | None:
+    """The first position in [`first`, `count`) that holds, to within what `most` questions tell; None where neither
+    that nor the last one does.
+
+    How far beyond what is sustained a bound on latency is kept, nothing tells: so the last is asked at once, since
+    mostly either the first holds or none, and else what lies between is halved.
+    """
+    if holds(first):
+        return first
+    low, high = first, count - 1
+    if low == high or not holds(high):
+        return None
+    for _ in range(most - 2):
+        if high - low <= 1:
+            break
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +172,7 @@ def _nearest(
         return Nearest(None, None)
     kept: int | None = at
     if search.problem.objective.bounds:
-        kept = first_that_holds(at - 1, len(values), at, lambda i: planning.keeps(asked(i)), MOST_KEPT)
+        kept = nearest_kept(at, len(values), lambda i: planning.keeps(asked(i)))
     return Nearest(values[at], None if kept is None else values[kept])
 
 

@@ -55,7 +55,9 @@ class Prices:
         self._fastest_judge_s = 0.0
         if JUDGE in self._references:
             self._work[JUDGE] = judge_tokens(search, routings)
-            self._fastest_judge_s = float(self._references[JUDGE][0].demand.table.bounds_s[0])
+            known = (float(r.demand.table.bounds_s.min(initial=np.inf)) for r in self._references[JUDGE])
+            # All verdicts may be more than any replica keeps up with: then those of fewer tell, if any were asked.
+            self._fastest_judge_s = next(filter(np.isfinite, known), 0.0)
         self._nearest = {s: references.nearest(s, work) for s, work in self._work.items()}
         self._grid = self._bounds()
         self._count = len(routings)

@@ -109,6 +109,19 @@ def test_a_bar_above_all_models_names_the_best_that_can_be_promised() -> None:
     assert plan(with_bar(given, best)).plan.predicted.quality.lower >= best
 
 
+def test_so_it_does_where_a_hosted_judge_keeps_up_with_no_part_of_what_comes() -> None:
+    """All requests within a millisecond: the judge's table has no level that any of its replicas keeps."""
+    at_once = traffic(100, 200_000.0)
+    text = message(problem(FIVE[1:3], judge=hosted_judge(), trace=at_once, quality_min=95.0))
+    assert "the best is" in text
+    assert "no routing at all sustains" in text
+
+
+def test_the_confidence_that_is_told_is_never_rounded_up() -> None:
+    given = problem(FIVE[2:3], pools=small_node(), trace=traffic(60, 1.0), quality_min=99.0)
+    assert "at 99.8% confidence" in message(replace(given, confidence=0.998))
+
+
 def test_a_bar_above_all_models_names_what_the_gpus_leave_of_the_best() -> None:
     given = problem((MEDIUM, FIVE[4]), pools=small_node(), trace=traffic(200, 20.0), quality_min=95.0)
     text = message(given)

@@ -3,7 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascadia.planner.infeasible.nearest import first_that_holds, grown, rounded_down
+from cascadia.planner.infeasible.nearest import (
+    MOST_KEPT,
+    first_that_holds,
+    grown,
+    nearest_kept,
+    rounded_down,
+)
 from tests.unit.planner.instances import pool
 
 
@@ -45,6 +51,27 @@ def test_no_more_questions_are_asked_than_may_be_and_what_is_found_holds(
     assert len(asked) <= most
     assert (found is None) == (first >= 100)
     assert found is None or first <= found < 100
+
+
+@given(st.integers(0, 140), st.integers(0, 99))
+def test_what_keeps_a_bound_is_near_however_far_it_lies_beyond_what_is_sustained(
+    kept: int, first: int
+) -> None:
+    """The last but for a few questions was told, though 4 times the rate would have kept the bound."""
+    asked: list[int] = []
+
+    def holds(at: int) -> bool:
+        asked.append(at)
+        return at >= kept
+
+    found = nearest_kept(first, 100, holds)
+    assert len(set(asked)) == len(asked) <= MOST_KEPT
+    if kept >= 100:
+        assert found is None
+        assert len(asked) <= 2
+    else:
+        assert found is not None
+        assert 0 <= found - max(kept, first) <= (99 - first) / 2 ** (MOST_KEPT - 2)
 
 
 def test_a_single_node_is_filled_before_nodes_are_added() -> None:
