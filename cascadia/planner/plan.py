@@ -22,6 +22,7 @@ from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
 from cascadia.planner.account.exits import with_exits_written
+from cascadia.planner.account.few_requests import few_requests_notes
 from cascadia.planner.account.losses import node_losses
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
@@ -614,6 +615,9 @@ def _finish(
     notes = (
         *problem.notes,
         *_notes(problem, plan_),
+        *few_requests_notes(
+            plan_, search.routings.reached[routing], len(problem.workload), len(problem.quality)
+        ),
         *break_even_notes(search),
         *dominance_note(search, routing),
         *_spared(problem, best, found.best or best),

@@ -43,18 +43,30 @@ class Pair:
     limits_s: tuple[float, float] = (inf, inf)
     whole: bool = False
     """Of the whole plan, exits and gears included, not of the search alone."""
+    passed_over: int | None = None
+    """Stage that the one with less may not deploy; its bounds on quality are then those of the one with more."""
 
     @property
     def values(self) -> tuple[float, float]:
         value = planned_value if self.whole else best_value
+        if self.passed_over is not None:
+            return best_value(self.less, SOME, without=self.passed_over), best_value(self.more, SOME)
         return tuple(map(value, (self.less, self.more), self.efforts, self.limits_s))  # type: ignore[return-value]
 
 
-def best_value(problem: Problem, effort: Effort | None = None, time_limit_s: float = inf) -> float:
-    """What the goal compares of the best plan, before `within`: the less the better; infinite where there is none."""
+def best_value(
+    problem: Problem, effort: Effort | None = None, time_limit_s: float = inf, *, without: int | None = None
+) -> float:
+    """What the goal compares of the best plan, before `within`: the less the better; infinite where there is none.
+
+    `without`: of the routings that leave out this stage.
+    """
+    routings = routings_of(problem)[0]
+    if without is not None:
+        routings = routings.take(~routings.deployed[:, without])
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         try:
-            search = start_search(problem, routings_of(problem)[0], threads, Deadline(time_limit_s))
+            search = start_search(problem, routings, threads, Deadline(time_limit_s))
         except BadInput:
             return float("inf")
         if not allowed(search).any():
@@ -172,6 +184,12 @@ def stages_pair(seed: int) -> Pair:
     return Pair("a stage more", _of_stages(more, list(range(1, len(more.stages)))), more)
 
 
+def stages_known_pair(seed: int) -> Pair:
+    """The same, where quality is known as well without it as with it: a model more widens every bound a little."""
+    more = drawn(seed, 1)
+    return Pair("a stage more at the same bounds", more, more, passed_over=seed % len(more.stages))
+
+
 def _of_stages(more: Problem, kept: list[int]) -> Problem:
     w, q = more.workload, more.quality
     return replace(
@@ -265,6 +283,7 @@ KINDS: dict[str, Callable[[int], Pair]] = {
     "time": time_pair,
     "bounds": bound_pair,
     "stages": stages_pair,
+    "stages-known": stages_known_pair,
     "exits": exits_pair,
     "speculation": speculation_pair,
     "external": external_pair,

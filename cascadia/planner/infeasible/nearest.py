@@ -74,22 +74,21 @@ def first_that_holds(
 
 def nearest_kept(first: int, count: int, holds: Callable[[int], bool], most: int = MOST_KEPT) -> int | None:
     """The first position in [`first`, `count`) that holds, to within what `most` questions tell; None where neither
-    that nor the last one does.
+    the first two nor the last one do.
 
-    How far beyond what is sustained a bound on latency is kept, nothing tells: so the last is asked at once, since
-    mostly either the first holds or none, and else what lies between is halved.
+    How far beyond what is sustained a bound on latency is kept, nothing tells: mostly the first two say, or none does.
+    So the last is asked after them, and then what lies between is halved.
     """
-    if holds(first):
-        return first
-    low, high = first, count - 1
-    if low == high or not holds(high):
-        return None
-    for _ in range(most - 2):
-        if high - low <= 1:
+    low, high = first - 1, count
+    for at in dict.fromkeys((first, min(first + 1, count - 1), count - 1)):
+        if holds(at):
+            high = at
             break
-        middle = (low + high) // 2
+        low, most = at, most - 1
+    while high < count and high - low > 1 and most > 1:
+        middle, most = (low + high) // 2, most - 1
         low, high = (low, middle) if holds(middle) else (middle, high)
-    return high
+    return high if high < count else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,10 @@ def test_nor_where_cheaper_plans_that_are_as_fast_are_looked_for() -> None:
     assert worse(KINDS["pools-fast"](2)) == 0
 
 
+def test_a_stage_more_costs_nothing_but_what_it_widens_the_bounds_on_quality() -> None:
+    assert worse(KINDS["stages-known"](25)) == 0
+
+
 def test_none_of_three_pools_and_no_pair_is_better_than_all() -> None:
     whole = drawn(3, 3)
     all_of_them = best_value(whole, SOME)
