@@ -1,10 +1,9 @@
 """Fits H200's and B200's calibrations to the end-to-end points, and says how they do on what they have not seen.
 
-One entry for each GPU, engine and weight format. Constants are tied to those of all formats of the same engine and
-GPU together, and these to generic ones, so that an entry with few points stays near its relatives. Left out in turn: a
-model; and half of the (model, GPUs) pairs.
+One entry for each GPU, engine and weight format, all fitted together (`crossed.py`). Left out in turn: a model; and
+half of the (model, GPUs) pairs.
 
-    CASCADIA_DATA=... python -m tests.benchmarks.fidelity.endtoend_fit [--write]
+    CASCADIA_DATA=... python -m tests.benchmarks.fidelity.endtoend_fit [--write [--gpu b200-sxm]]
 
 `--write` puts the entries into sim/cascadia_sim/data/calibrations.json in place of those of the same name.
 """
@@ -12,24 +11,23 @@ model; and half of the (model, GPUs) pairs.
 import argparse
 import json
 import sys
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from statistics import median
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from cascadia_sim.calibration.calibration import Calibration, FitError, Validity
 from cascadia_sim.calibration.file import as_data
-from cascadia_sim.fit.calibration_fit import SHARES
-from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.hardware.gpu import Efficiency
 from cascadia_sim.iteration.roofline import Floats
+from tests.benchmarks.fidelity.crossed import Crossed, errors
 from tests.benchmarks.fidelity.endtoend import known_architecture, loop_of
-from tests.benchmarks.fidelity.endtoend_counts import Fitted, format_of, model_of
+from tests.benchmarks.fidelity.endtoend_counts import format_of, model_of
 from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points
 from tests.benchmarks.fidelity.endtoend_usable import reasons, told
 from tests.data import data_path
@@ -37,121 +35,19 @@ from tests.data import data_path
 SOURCE = (
     "aiconfigurator_endtoend_h200_b200 (ai-dynamo/aiconfigurator, Apache-2.0), closed loops of real servers"
 )
-# Relative error at which a measured time weighs as much as one spread of a constant: TTFT, TPOT.
-NOISE = (0.12, 0.05)
-HUBER = 2.0
-# Constants that the points decide, where they start if a GPU's own are 0, and their spread in the logarithm.
-STARTS = {
-    "gemm_compute": 0.0,
-    "gemm_low_precision": 0.0,
-    "gemm_hbm": 0.0,
-    "attention_compute": 0.0,
-    "kv_hbm": 0.0,
-    "link": 0.0,
-    "kernel_s": 0.0,
-    "iteration_s": 0.0,
-    "sequence_s": 5e-6,
-    "attention_sequence_s": 1e-7,
-    "link_latency": 1.0,
-    "link_tp2": 1.0,
-    "link_tp8": 1.0,
-    "head": 1.0,
-    "expert_compute": 0.0,
-    "expert_read": 1.0,
-    "expert_rows": 2.0,
-    "expert_layer_s": 1e-5,
-    "latent_layer_s": 1e-5,
-    "latent_attention": 1.0,
-    "first_token_s": 1e-2,
-    "first_token_steps": 3.0,
-}
-SPREADS = {
-    "gemm_compute": 0.05,
-    "link_tp2": 0.15,
-    "link_tp8": 0.15,
-    "iteration_s": 0.7,
-    "sequence_s": 0.5,
-    "attention_sequence_s": 1.0,
-    "kernel_s": 0.5,
-    "head": 0.3,
-    "latent_attention": 0.5,
-}
-SPREADS |= {"expert_rows": 0.5, "expert_layer_s": 1.0, "latent_layer_s": 1.0}
-SPREADS |= {"first_token_s": 1.0, "first_token_steps": 1.0}
-SPREAD = 0.35
-TIGHTER = 0.45  # an entry's spread about its engine's
 FEW = 3
-STEPS = 14
-STEPS_FROM_NEAR = 7
 
 
-def fit(
-    points: Sequence[Point], prior: Efficiency, tighter: float = 1.0, near: Efficiency | None = None
-) -> Efficiency:
-    """Least squares on relative errors with Huber's bend, and on the distance from `prior` in logarithms.
-
-    `near`: where to start, in place of `prior`; it saves steps.
-    """
-    ready = Fitted(points)
-    names = list(STARTS)
-    values = asdict(prior)
-    centre = np.array([values[n] for n in names])
-    spread = tighter * np.array([SPREADS.get(n, SPREAD) for n in names])
-
-    def constants(moves: Floats) -> Efficiency:
-        moved = dict(zip(names, (centre * np.exp(moves)).tolist(), strict=True))
-        return replace(prior, **{n: min(1.0, v) if n in SHARES else v for n, v in moved.items()})
-
-    def residuals(moves: Floats) -> Floats:
-        misses = (np.log(ready.predicted(constants(moves)) / ready.measured) / NOISE).ravel()
-        size = np.abs(misses)
-        bent = np.sqrt(np.where(size > HUBER, 2 * HUBER * size - HUBER**2, size**2))
-        return np.concatenate([bent * np.sign(misses), moves / spread])
-
-    start = np.zeros(len(names))
-    if near is not None:
-        there = asdict(near)
-        start = np.log(np.array([there[n] for n in names]) / centre)
-    steps = STEPS if near is None else STEPS_FROM_NEAR
-    return constants(least_squares(residuals, start, max_nfev=steps, ftol=1e-3).x)
-
-
-def errors(points: Sequence[Point], e: Efficiency) -> Floats:
-    """Predicted / measured - 1, [points, 2]: TTFT, TPOT."""
-    ready = Fitted(points)
-    return np.asarray(ready.predicted(e) / ready.measured - 1.0)
-
-
-def generic(system: str) -> Efficiency:
-    own = gpu(system).efficiency
-    values = asdict(own)
-    return replace(own, **{n: start or values[n] for n, start in STARTS.items()})
-
-
-def entries_of(points: Sequence[Point], near: dict[str, Efficiency] | None = None) -> dict[str, Efficiency]:
-    """Of one GPU and engine, by weight format; under "" that of all together. `near`: as in `fit`, of each."""
-    near = near or {}
-    parent = fit(points, generic(points[0].system), near=near.get(""))
-    formats = dict.fromkeys(format_of(p) for p in points)
-    own = {
-        f: fit([p for p in points if format_of(p) == f], parent, TIGHTER, near=near.get(f)) for f in formats
-    }
-    return {"": parent} | own
-
-
-def left_out(
-    points: Sequence[Point], key: Callable[[Point], Hashable], near: dict[str, Efficiency]
-) -> dict[Point, Floats]:
-    """Errors of each point by entries that have not seen its `key`; points of one GPU and engine."""
+def left_out(points: Sequence[Point], key: Callable[[Point], Hashable]) -> dict[Point, Floats]:
+    """Errors of each point by a fit that has not seen its `key`; none where that leaves its stack too few."""
     found: dict[Point, Floats] = {}
     for group in dict.fromkeys(key(p) for p in points):
         seen, unseen = ([p for p in points if (key(p) == group) is same] for same in (False, True))
-        if len(seen) < FEW:
-            continue
-        entries = entries_of(seen, near)
-        for f in dict.fromkeys(format_of(p) for p in unseen):
-            of_format = [p for p in unseen if format_of(p) == f]
-            found |= dict(zip(of_format, errors(of_format, entries.get(f, entries[""])), strict=True))
+        fitted = Crossed(seen)
+        stacks = Counter(p.stack for p in seen)
+        for stack, form in dict.fromkeys((p.stack, format_of(p)) for p in unseen if stacks[p.stack] >= FEW):
+            own = [p for p in unseen if (p.stack, format_of(p)) == (stack, form)]
+            found |= dict(zip(own, errors(own, fitted.constants(stack, form)), strict=True))
     return found
 
 
@@ -230,28 +126,23 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--write", action="store_true")
-    parser.add_argument("--engine", default="", help="only this one")
+    parser.add_argument("--gpu", default="", help="write only this one's")
     arguments = parser.parse_args()
     points = [p for p in read_points(data_path(FILE)) if known_architecture(p) is not None]
     passed_over = reasons(points)
-    usable = [p for p in points if p not in passed_over and p.engine.startswith(arguments.engine)]
+    usable = [p for p in points if p not in passed_over]
     print(f"{len(usable)} of {len(points)} points are learned from. Not: {told(passed_over)}.\n")
+    fitted = Crossed(usable)
+    by_model = left_out(usable, lambda p: p.model)
+    by_half = left_out(usable, lambda p: half((p.model, p.gpus, format_of(p))))
     seen: dict[Point, Floats] = {}
-    by_model: dict[Point, Floats] = {}
-    by_half: dict[Point, Floats] = {}
     entries = []
-    for stack in sorted({p.stack for p in usable}):
-        group = [p for p in usable if p.stack == stack]
-        found = entries_of(group)
-        models = left_out(group, lambda p: p.model, found)
-        halves = left_out(group, lambda p: half((p.model, p.gpus, format_of(p))), found)
-        by_model |= models
-        by_half |= halves
-        for form in [f for f in found if f]:
-            own = [p for p in group if format_of(p) == form]
-            seen |= dict(zip(own, errors(own, found[form]), strict=True))
-            unseen = np.array([halves[p] for p in own if p in halves]).reshape(-1, 2)
-            entries.append(calibration(form, own, found[form], unseen))
+    for stack, form in sorted(fitted.entries):
+        own = [p for p in usable if (p.stack, format_of(p)) == (stack, form)]
+        e = fitted.constants(stack, form)
+        seen |= dict(zip(own, errors(own, e), strict=True))
+        unseen = np.array([by_half[p] for p in own if p in by_half]).reshape(-1, 2)
+        entries.append(calibration(form, own, e, unseen))
     head = (
         "",
         "points",
@@ -270,7 +161,7 @@ def main() -> int:
     for line in (head, ("---",) * len(head), *body):
         print("| " + " | ".join(line) + " |")
     if arguments.write:
-        write(entries)
+        write([c for c in entries if c.gpu.startswith(arguments.gpu)])
     return 0
 
 

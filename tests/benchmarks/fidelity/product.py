@@ -28,6 +28,7 @@ from cascadia_sim.iteration.build import calibration_of
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.architecture import Architecture
 from tests.benchmarks.fidelity.closed_loop import mean_ms, run
+from tests.benchmarks.fidelity.crossed import Crossed
 from tests.benchmarks.fidelity.endtoend import (
     CHECKED_EACH,
     engine_of,
@@ -37,7 +38,7 @@ from tests.benchmarks.fidelity.endtoend import (
     weights_of,
 )
 from tests.benchmarks.fidelity.endtoend_counts import format_of, model_of
-from tests.benchmarks.fidelity.endtoend_fit import SOURCE, calibration, entries_of, half
+from tests.benchmarks.fidelity.endtoend_fit import SOURCE, calibration, half
 from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points
 from tests.benchmarks.fidelity.endtoend_usable import reasons, told
 from tests.data import data_path
@@ -90,7 +91,7 @@ def unseen(points: Sequence[Point]) -> dict[Point, Miss]:
     found: dict[Point, Miss] = {}
     for which in (0, 1):
         learned = [p for p in points if _half(p) != which]
-        entries = [e for stack in sorted({p.stack for p in learned}) for e in _entries(learned, stack)]
+        entries = _entries(learned)
         today = (*(e for e in entries if not e.superseded), *others)
         for p in (p for p in points if _half(p) == which):
             config = engine_of(p, model_of(p))
@@ -105,11 +106,12 @@ def unseen(points: Sequence[Point]) -> dict[Point, Miss]:
     return found
 
 
-def _entries(points: Sequence[Point], stack: tuple[str, str, str]) -> list[Calibration]:
-    own = [p for p in points if p.stack == stack]
-    fitted = entries_of(own)
-    none = np.zeros((0, 2))
-    return [calibration(f, [p for p in own if format_of(p) == f], e, none) for f, e in fitted.items() if f]
+def _entries(points: Sequence[Point]) -> list[Calibration]:
+    fitted, none = Crossed(points), np.zeros((0, 2))
+    return [
+        calibration(f, [p for p in points if (p.stack, format_of(p)) == (s, f)], fitted.constants(s, f), none)
+        for s, f in sorted(fitted.entries)
+    ]
 
 
 def _half(p: Point) -> int:
