@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import orjson
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan
 from cascadia.router.settings.model import RouterSettings
 
 MOST_THRESHOLD_BYTES = 64 * 1024
@@ -106,7 +107,16 @@ async def put_plan(router: Commanded, body: bytes) -> None:
         text = body.decode("utf-8")
     except UnicodeDecodeError:
         raise BadInput("plan", "is not UTF-8", "send a plan.json") from None
-    plan = await asyncio.to_thread(parse_plan, text, "plan")
+
+    def parsed() -> Plan:
+        try:
+            return parse_plan(text, "plan")
+        except BadInput as error:
+            # What was read of it hangs on the error's frames, and is to be freed here, not by the event loop.
+            error.__context__ = None
+            raise error.with_traceback(None) from None
+
+    plan = await asyncio.to_thread(parsed)
     files = router.reloader.loaded if router.reloader is not None else router.settings
     _swap(router, under_plan(files, plan))
 

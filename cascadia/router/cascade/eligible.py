@@ -12,7 +12,7 @@ from cascadia.router.settings.model import ACCEPTS_ALL, GearSettings
 
 FEWEST_BYTES_PER_TOKEN = 6
 """A prompt of this few tokens is not to be had from ordinary text: what is too long even so is not tried."""
-_NOT_TEXT = (b'"image_url"', b'"input_audio"', b'"video_url"', b'"file"')
+_NOT_TEXT = (b"image_url", b"input_audio", b"video_url", b"file")
 _TOO_LONG = (b"context_length", b"context length", b"context size", b"exceed_context", b"max_model_len")
 
 
@@ -31,7 +31,8 @@ def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> Way:
     # All choices go to the client, and each would cost a verdict: as many as that are not worth a cascade.
     if (ask.fields.n or 1) > max_judged_choices:
         return Way(stages[-1:], beyond)
-    if any(mark in ask.body for mark in _NOT_TEXT):
+    # First without its quotation marks: a body may be made of these.
+    if any(mark in ask.body and b'"%b"' % mark in ask.body for mark in _NOT_TEXT):
         return Way(stages, beyond)
     wanted = ask.fields.output_limit or 1
     fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted

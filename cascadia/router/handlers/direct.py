@@ -32,8 +32,18 @@ def call_of(
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     kept = api == "responses" and refers_elsewhere(fields) is not None
     most = fields.most_output if api in WRITTEN else 0
-    # By place: every request comes through here, and names would cost as much as all the rest of the call.
-    return Call(head.path, body, forwarded, tokens, prefix, urgency.deadline_s, priority, step, kept, most)
+    return Call(
+        head.path,
+        body,
+        forwarded,
+        tokens,
+        prefix,
+        urgency.deadline_s,
+        priority=priority,
+        step=step,
+        kept=kept,
+        most_output=most,
+    )
 
 
 async def straight(

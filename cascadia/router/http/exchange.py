@@ -253,4 +253,4 @@ def exchange_of(client: "ClientConnection", head: Head, length: int | None) -> E
     """A request that came over `client`; its body is still to come."""
     more = client.server.says_to_page(head.origin) if head.origin else b""
     request_id = head.request_id or client.server.next_id()
-    return Exchange(client, head, request_id, monotonic(), more, length, b"", head.expects)
+    return Exchange(client, head, request_id, monotonic(), more, length, expects=head.expects)

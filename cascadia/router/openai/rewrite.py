@@ -17,6 +17,8 @@ from cascadia.router.openai.bounded import each_members_of, members_of, slices, 
 from cascadia.router.openai.responses import FINAL, final_event, usage_of_response
 
 _NULL = Raw(b"null")
+NOTES_MAX = 16
+"""Of a stream: an engine tells its usage once, or a few times."""
 
 
 def with_note(document: bytes, note: dict[str, Any]) -> bytes:
@@ -94,10 +96,11 @@ class Noting:
     `note` is given the usage of the stream itself. The usage of a response is in its last event.
     """
 
-    __slots__ = ("_marks", "_note", "_noted", "_rest")
+    __slots__ = ("_marks", "_note", "_noted", "_notes_left", "_rest")
 
     def __init__(self, note: Callable[[Usage], dict[str, Any]], *, response: bool = False) -> None:
         self._note = note
+        self._notes_left = NOTES_MAX
         self._rest = b""
         self._marks = FINAL if response else (b'"usage"',)
         self._noted = self._response_line if response else self._line
@@ -119,10 +122,11 @@ class Noting:
         return _noted_response(line, self._note)
 
     def _line(self, line: bytes) -> bytes:
-        if not line.startswith(b"data:") or b'"usage"' not in line:
+        if not line.startswith(b"data:") or b'"usage"' not in line or not self._notes_left:
             return line
         content = line[5:].strip()
         event = read_event(content)
         if event.usage is None or event.choices:
             return line
+        self._notes_left -= 1
         return b"data: " + with_note(content, self._note(usage_in(event))) + line[len(line.rstrip()) :]

@@ -241,7 +241,7 @@ class Attempts:
             # A tick later: a timer may ring early, and who looks then waits for ever.
             asyncio.get_running_loop().call_at(until_s + TICK_S, admission.wait_queue.wake)
         probe = replica.breaker.failures > 0 and replica.breaker.begin()
-        return Begun(admission, replica, call.path, tokens, load, probe, now_s)
+        return Begun(admission, replica, call.path, tokens, load, probe=probe, started_s=now_s)
 
     def slow(self, started_s: float) -> bool:
         """Tells whether what began at `started_s` has taken so long that it is the engine's failure, whoever gave

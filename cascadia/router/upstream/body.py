@@ -90,7 +90,7 @@ class Body:
         return data
 
     def put_back(self, data: bytes) -> None:
-        """What `read` gave, to be read again."""
+        """Puts back a part that `read` gave, to be read again."""
         self._buffer.insert(0, data)
         self.unread_bytes += len(data)
 

@@ -12,7 +12,7 @@ from cascadia.router.openai.bounded import LONG_BYTES, MOST_VALUES, SMALL_BYTES
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.one_pass import CLASSES_MAX, margin, part_of, parts_of
 from cascadia.router.openai.requests import Fields, read_fields
-from cascadia.router.openai.rewrite import without_logprobs
+from cascadia.router.openai.rewrite import NOTES_MAX, Noting, without_logprobs
 from cascadia.router.upstream.errors import UpstreamError
 
 T = TypeVar("T")
@@ -91,6 +91,14 @@ def test_log_probabilities_are_taken_out_of_a_long_answer_in_several_turns() -> 
         assert json.loads(found)["choices"][0]["logprobs"] is None
         assert json.loads(found)["choices"][0]["message"]["content"] == text
         assert turns >= least
+
+
+def test_so_many_usage_events_of_a_stream_get_a_note_and_no_more() -> None:
+    noting = Noting(lambda usage: {"usage": usage.output_tokens})
+    event = b'data: {"choices":[],"usage":{"completion_tokens":3}}\n\n'
+    out = noting.part(event * (NOTES_MAX + 5)) + noting.part(event)
+    assert out.count(b'"cascadia":{"usage":3}') == NOTES_MAX
+    assert out.count(b"completion_tokens") == NOTES_MAX + 6
 
 
 def test_classifications_are_read_in_turns_and_no_class_without_end() -> None:
