@@ -55,6 +55,7 @@ WORST = {
     "engine: classes": b"0",
     "engine: head": b"a",
     "engine: output": b"{}",
+    "engine: text": b"\xe2\x80\x8b",
     "engine: trailers": b"a",
     "judge: choices": b"0",
     "judge: logprobs": LOGPROB,
