@@ -29,6 +29,7 @@ from tests.benchmarks.router_rig import (
     floor_running,
     mock_engine,
     ratio,
+    stopped,
     verdict,
 )
 
@@ -45,13 +46,15 @@ def case(router: Running, connections: int, **body: object) -> Case:
 
 
 def rounds(cases: list[Case], count: int, seconds: float) -> None:
+    routers = [each.router for each in cases]
     for each in cases:
         each.round(0.3)
         each.loads.clear()
         each.cpu_us.clear()
     for _ in range(count):
         for each in cases:
-            each.round(seconds)
+            with stopped(routers, each.router):
+                each.round(seconds)
 
 
 def shown(title: str, rows: list[tuple[str, ...]]) -> None:

@@ -5,8 +5,9 @@ sent it, by a clock that the client shares: the delay is from there to the clien
 
     python -m tests.benchmarks.bench_streams [--quick] [--no-peers]
 
-Rounds go through the engine alone, this router and vllm-router in turn. Exits with 1 where the delay that the router
-adds, its tail beside vllm-router's, or the memory of an idle stream, is more than asked.
+Rounds go through the engine alone, this router and vllm-router in turn; whoever is not measured is stopped. Exits with
+1 where the delay that the router adds, its tail beside vllm-router's, or the memory of an idle stream, is more than
+asked.
 """
 
 import argparse
@@ -36,6 +37,7 @@ from tests.benchmarks.router_rig import (
     memory_bytes,
     mock_engine,
     ratio,
+    stopped,
     verdict,
 )
 
@@ -154,7 +156,12 @@ def main() -> int:
         if not given.no_peers:
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory()))
             routers.append(stack.enter_context(peer_running(RUST[0], port, ROUTER_CORE, scratch)))
-        rounds = [[measured(router, streams) for router in routers] for _ in range(ROUNDS)]
+        rounds = []
+        for _ in range(ROUNDS):
+            rounds.append([])
+            for router in routers:
+                with stopped(routers, router):
+                    rounds[-1].append(measured(router, streams))
         for router, found in zip(routers, zip(*rounds, strict=True), strict=True):
             quantiles = np.median([np.quantile(d, (0.5, 0.99, 0.999)) for d, _ in found], axis=0)
             tails_ms[router.name] = [float(np.quantile(d, 0.999)) for d, _ in found]
