@@ -5,6 +5,9 @@ came of late, and of all these the largest: a jump is seen within the shortest, 
 are not taken for one. What the shortest see mostly passes before a replica is ready, so the longer ones alone tell how
 many are kept. A rise that a line through the last ten minutes shows is followed on to when a replica that
 starts now is ready.
+
+Bursts that passed of late before a replica was ready are not started for either: of a short window's rate beyond the
+steady one counts the share that was still there when a replica would have been (`persistence.py`).
 """
 
 from collections import deque
@@ -12,13 +15,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cascadia.controller.scale.persistence import share_that_stays
+from cascadia.controller.scale.windows import (
+    STEADY_S,
+    SURE,
+    WINDOWS_S,
+    counts_of,
+    least_rps,
+    unsteady,
+)
 from cascadia.domain.workload import Floats
 
-WINDOWS_S = (30.0, 60.0, 120.0)
-STEADY_S = 300.0
-"""A window that long is taken as it is."""
-SURE = 2.0
-"""Standard errors."""
 REMEMBERED_S = 7200.0
 PAST_S, USUAL_S, DAY_S = 300.0, 900.0, 86_400.0
 """The last day is remembered in stretches of `PAST_S`, and told of from `USUAL_S` on."""
@@ -27,11 +34,6 @@ OFF_THE_LINE = 3.0
 """So many times the variance that arrivals have anyway."""
 MOST_AHEAD = 0.15
 """Of the rate: a line goes no further."""
-FEWEST = 6
-"""Windows that tell how unsteadily requests come; with fewer, `UNSTEADY` times Poisson's variance is taken."""
-UNSTEADY = 2.0
-HALF_NORMAL = 0.4549
-"""The median of a squared standard normal."""
 
 
 class Arrivals:
@@ -69,19 +71,19 @@ class Arrivals:
         spans = [span for span in WINDOWS_S if at_s[-1] - at_s[0] >= span]
         if not spans:
             return None
-        rate_rps = _of_windows(at_s, came, spans)
+        rate_rps = _of_windows(at_s, came, spans, startup_s)
         if at_s[-1] - at_s[0] < TREND_S:
             return rate_rps
-        rise = _rise(_counts(at_s, came, BIN_S))
+        rise = _rise(counts_of(at_s, came, BIN_S))
         # The mean of a steady window is the rate of its middle, half a window ago.
         return rate_rps + min(rise * (startup_s + STEADY_S / 2.0), MOST_AHEAD * rate_rps)
 
-    def lasting_rps(self) -> float | None:
+    def lasting_rps(self, startup_s: float = 0.0) -> float | None:
         """The rate without bursts that come and go within the longest window; None before that is full."""
         if not self._seen or self._seen[-1][0] - self._seen[0][0] < WINDOWS_S[-1]:
             return None
         at_s, came = np.array(self._seen).T
-        return _of_windows(at_s, came, WINDOWS_S[-1:])
+        return _of_windows(at_s, came, WINDOWS_S[-1:], startup_s)
 
     def usual_rps(self) -> float | None:
         """The mean rate of the last day that a request meets; None before there is a quarter of an hour of it."""
@@ -96,41 +98,22 @@ class Arrivals:
         if not self._seen or self._seen[-1][0] - self._seen[0][0] < REMEMBERED_S - BIN_S:
             return None
         at_s, came = np.array(self._seen).T
-        rates = _counts(at_s, came, TREND_S) / TREND_S
+        rates = counts_of(at_s, came, TREND_S) / TREND_S
         mean = float(rates.mean())
         return mean if float(np.abs(rates - mean).max()) <= within * mean else None
 
 
-def _counts(at_s: Floats, came: Floats, span_s: float) -> Floats:
-    """Counts what came in the whole windows that end with the last look, oldest first."""
-    # A float's last digit must not cost the window that is just full.
-    windows = int((at_s[-1] - at_s[0]) / span_s + 1e-9)
-    edges = at_s[-1] - span_s * np.arange(windows, -1, -1)
-    return np.diff(np.interp(edges, at_s, came))
-
-
-def _of_windows(at_s: Floats, came: Floats, spans: Sequence[float]) -> float:
-    """The largest of what these windows are sure of, and the steady one's mean where that is full."""
-    rate_rps = max(_least_rps(_counts(at_s, came, span), span) for span in spans)
+def _of_windows(at_s: Floats, came: Floats, spans: Sequence[float], startup_s: float) -> float:
+    """The largest of what these windows are sure of, as far as such rates stay until a replica is ready, and the steady
+    one's mean where that is full."""
+    rates = [least_rps(counts_of(at_s, came, span), span) for span in spans]
     if at_s[-1] - at_s[0] < STEADY_S:
-        return rate_rps
-    return max(rate_rps, float(_counts(at_s, came, STEADY_S)[-1]) / STEADY_S)
-
-
-def _least_rps(counts: Floats, span_s: float) -> float:
-    """Bounds the rate in the last of `counts` from below."""
-    last = float(counts[-1])
-    return max(0.0, last - SURE * float(np.sqrt(_unsteady(counts) * last))) / span_s
-
-
-def _unsteady(counts: Floats) -> float:
-    """The variance of `counts` but the last over Poisson's, at least 1. Differences of neighbours tell, whatever level
-    they are on."""
-    before = counts[:-1]
-    if len(before) < FEWEST or not before.mean():
-        return UNSTEADY
-    # 2: a difference has the variance of both. The median, as one jump would rule a mean of squares.
-    return max(1.0, float(np.median(np.diff(before) ** 2)) / (2.0 * HALF_NORMAL * float(before.mean())))
+        return max(rates)
+    steady_rps = float(counts_of(at_s, came, STEADY_S)[-1]) / STEADY_S
+    for i, span in enumerate(spans):
+        if (more_rps := rates[i] - steady_rps) > 0.0:
+            rates[i] = steady_rps + more_rps * share_that_stays(at_s, came, span, startup_s, more_rps)
+    return max(*rates, steady_rps)
 
 
 def _rise(counts: Floats) -> float:
@@ -141,6 +124,6 @@ def _rise(counts: Floats) -> float:
     spread = float((at**2).sum())
     slope = float((at * rates).sum()) / spread
     rest = float(((rates - rates.mean() - slope * at) ** 2).sum()) / (len(rates) - 2)
-    if rest > OFF_THE_LINE * _unsteady(counts) * float(rates.mean()) / BIN_S:
+    if rest > OFF_THE_LINE * unsteady(counts) * float(rates.mean()) / BIN_S:
         return 0.0
     return max(0.0, slope - SURE * float(np.sqrt(rest / spread)))

@@ -184,7 +184,7 @@ class Scaler:
         self.rate_rps = self.arrivals.ahead_rps(slowest_s)
         if self.rate_rps is None:
             return None
-        lasting_rps = self.arrivals.lasting_rps() or self.rate_rps
+        lasting_rps = self.arrivals.lasting_rps(slowest_s) or self.rate_rps
         self.foretold = self.profile.ahead(now_s, slowest_s)
         if self.foretold is not None and self.foretold.rps > (1.0 + RISE) * self.rate_rps:
             # What is foretold is no burst: it is kept as long as any load.

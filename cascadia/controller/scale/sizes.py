@@ -3,8 +3,9 @@
 The plan knows of each stage the share of the requests that reach it, the rate that its replicas get, the load rho0 (of
 what they could sustain at most) that this is, and the p95 of its latency there. As in any queue with processor
 sharing, times grow as 1 / (1 - rho). So a stage may be loaded more than its plan does until its p95 alone would take
-`OF_THE_BOUND` of what the objective allows, but for `MOST_LOAD`; and it is never loaded less than `KEPT` of rho0: the
-plan was simulated there, and kept its bounds.
+`OF_THE_BOUND` of what the objective allows, but for `MOST_LOAD`; and it is never loaded less than rho0: the plan was
+simulated there, and kept its bounds. A margin below that is a whole replica more than planned at the planned rate, half
+as many again where there are two.
 """
 
 from collections.abc import Mapping
@@ -15,7 +16,6 @@ from cascadia.domain.plan import Plan, StagePrediction
 
 MOST_LOAD = 0.75
 OF_THE_BOUND = 0.7
-KEPT = 0.9
 ASSUMED_LOAD = 0.85
 """Of a plan that does not tell, since it is older."""
 ODD = 1.3
@@ -67,9 +67,9 @@ def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
 
 def _most_load(load: float, p95_s: float, bound_s: float | None) -> float:
     if bound_s is None or p95_s <= 0.0:
-        return max(KEPT * load, min(load, MOST_LOAD))
+        return load
     within = 1.0 - p95_s * (1.0 - load) / (OF_THE_BOUND * bound_s)
-    return max(KEPT * load, min(MOST_LOAD, within))
+    return max(load, min(MOST_LOAD, within))
 
 
 def _predicted(plan: Plan, stage: str) -> StagePrediction | None:
