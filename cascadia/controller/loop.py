@@ -89,7 +89,8 @@ class Controller:
         self._sized: Fleet = self.scaler or fleet
         self._prices = SpecPrices(settings.spec)
         self._planned_s = 0.0
-        self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = -inf
+        self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = self._swings_asked_s = -inf
+        self._swings = ""
 
     async def adopt(self) -> None:
         """Ends the move that a controller before this one was killed in."""
@@ -128,6 +129,7 @@ class Controller:
                 or await self._after_other_prices(samples)
                 or await self._after_a_broken_promise(samples)
                 or await self._after_the_ceiling(samples)
+                or await self._after_swings(samples)
             )
         since_s = alarm.changed_by_s
         since = self._traffic.known(samples, since_s)
@@ -198,6 +200,9 @@ class Controller:
         alarm = self._traffic.feed(samples, looks)
         # Windows of a load that swings are not equally sure, so small changes seem to be there that are not.
         if alarm is None or (self.scaler is not None and alarm.small):
+            return
+        if alarm.swings:
+            self._swings = str(alarm)
             return
         self.note("alarm", str(alarm), {"since_s": alarm.since_s, "watched": alarm.watched})
         self._goes(Event.ALARM, alarm=alarm)
@@ -317,6 +322,18 @@ class Controller:
         self._scaled_asked_s = now_s
         self.note("alarm", what, {"watched": "scale"})
         return await self.reconsider(recent, float(recent.arrival_s[0]), rate_rps)
+
+    async def _after_swings(self, samples: Samples) -> Decision | None:
+        """Plans for what swings with an hour of it, once in that time: a turn of it has passed by then."""
+        why, self._swings = self._swings, ""
+        now_s, horizon_s = self._clock(), self.settings.move_policy.horizon_s
+        recent = samples.between(now_s - horizon_s, now_s)
+        soon = now_s < self._swings_asked_s + horizon_s
+        if not why or soon or len(recent) < self.settings.least_requests:
+            return None
+        self._swings_asked_s = now_s
+        self.note("alarm", why, {"watched": "swings"})
+        return await self.reconsider(recent, float(recent.arrival_s[0]))
 
     def _lasting_rps(self) -> float | None:
         assert self.scaler is not None

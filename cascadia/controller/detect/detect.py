@@ -3,9 +3,11 @@ for all.
 """
 
 import random
+from collections import defaultdict
 from dataclasses import dataclass
 
 from cascadia.controller.detect.e_detector import Evidence
+from cascadia.controller.detect.swings import Swings
 from cascadia.controller.detect.windows import COUNTED, INPUT, OUTPUT, RATE, Window, shown
 from cascadia.controller.shipped import LEAST_ARRIVALS, WINDOW_S
 
@@ -47,7 +49,7 @@ class Detection:
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """`watched` went from `before` to `since` (medians of windows of `window_s`), as it seems at `since_s`; seen at
-    `at_s`.
+    `at_s`. `swings`: it has been there within the hour, and will be where it was.
     """
 
     watched: str
@@ -56,6 +58,7 @@ class Alarm:
     since_s: float
     at_s: float
     window_s: float = 0.0
+    swings: bool = False
 
     @property
     def changed_by_s(self) -> float:
@@ -70,16 +73,19 @@ class Alarm:
 
     def __str__(self) -> str:
         told = f"{shown(self.watched, self.since)} instead of {shown(self.watched, self.before)}"
-        return f"{self.watched} changed: {told}, since {(self.at_s - self.since_s) / 60:.0f} min"
+        verb = "swings" if self.swings else "changed"
+        return f"{self.watched} {verb}: {told}, since {(self.at_s - self.since_s) / 60:.0f} min"
 
 
 class Detector:
-    """Fed window after window; after an alarm it learns anew what is usual. `seed` draws lots where values tie."""
+    """Fed window after window; after an alarm it learns anew what is usual, but for one that swings: all levels of that
+    are. `seed` draws lots where values tie."""
 
     def __init__(self, detection: Detection | None = None, seed: int = 0) -> None:
         self.detection = detection or Detection()
         self._draw = random.Random(seed).random
         self._streams: dict[str, Evidence] = {}
+        self._swings: defaultdict[str, Swings] = defaultdict(Swings)
 
     def feed(self, window: Window) -> Alarm | None:
         for watched, value in window.values.items():
@@ -99,6 +105,11 @@ class Detector:
     def _alarm(self, watched: str, stream: Evidence, window: Window) -> Alarm:
         ago, window_s = stream.changed_before, window.end_s - window.start_s
         before, since = stream.medians(ago)
+        # Another rate is the inner loop's business, or else a change each time.
+        if watched not in (RATE, COUNTED) and self._swings[watched].back_again(window.end_s, before, since):
+            stream.begin_anew()
+            since_s = window.end_s - ago * window_s
+            return Alarm(watched, before, since, since_s, window.end_s, window_s, swings=True)
         # All of them: one change mostly moves several values, and each would ask for the same plan.
         self._streams.clear()
         watched = RATE if watched == COUNTED else watched

@@ -31,10 +31,14 @@ class Evidence:
         self._most = most
         self._order: deque[float] = deque()
         self._sorted: list[float] = []
+        self.windows = 0
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forgets the evidence, not the values."""
         self._sums = [0.0] * (2 * len(BETS))
         self._streak = [1.0] * (2 * len(BETS))
-        self._since = [0] * (2 * len(BETS))
-        self.windows = 0
+        self._since = [self.windows] * (2 * len(BETS))
 
     def feed(self, value: float) -> float:
         """The evidence after `value`: its mean is the number of windows so far, while nothing changes."""

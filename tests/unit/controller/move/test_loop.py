@@ -25,6 +25,7 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.workload import Floats, Ints
 from cascadia.files.plan_file import write_plan
 from cascadia.testing.plans import three_stages
+from cascadia_traces.formats.reading import read_trace
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import joined, traffic
 from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
@@ -160,6 +161,28 @@ def test_stationary_traffic_is_left_alone(tmp_path: Path) -> None:
     world = World(tmp_path, traffic(1, 24 * HOUR_S))
     assert world.live(24 * HOUR_S) == []
     assert world.machine.steps == []
+
+
+def test_lengths_that_swing_are_planned_for_once_an_hour_and_with_an_hour_of_them(tmp_path: Path) -> None:
+    """Not for the length of each turn, which has gone when the plan is there."""
+    turn_s, turns = 900.0, 12
+    parts = [
+        traffic(i, turn_s, rate_rps=2.0, start_s=i * turn_s, output_tokens=400.0 if i % 2 else 60.0)
+        for i in range(turns)
+    ]
+    world = World(tmp_path, joined(*parts), detection=Detection(window_s=10.0))
+    world.answer = PlanningFailed("keep today's")
+    controller = world.controller()
+    world.live(turn_s * turns, controller)
+    alarms = [entry for entry in controller.state.entries() if entry.kind == "alarm"]
+    swings = [entry for entry in alarms if entry.facts["watched"] == "swings"]
+    assert len(swings) in (1, 2)
+    assert len(alarms) <= 5
+    (request, *_) = (
+        r for r, at_s in zip(world.asked, world.asked_at_s, strict=True) if at_s == swings[0].at_s
+    )
+    planned = read_trace(request.trace)
+    assert 0.25 < (planned.output_tokens > 155).mean() < 0.75
 
 
 def test_a_dry_run_decides_and_moves_nothing(tmp_path: Path) -> None:
