@@ -12,13 +12,14 @@ from cascadia.reproduce.adapt.ways import (
     adaptive,
     every,
     forty_lines,
+    inner_loop,
     oracle,
     oracle_of_peaks,
     stays,
 )
 
 ASKED = 0.95
-WAYS = ("adaptive", "forty", "static", "hourly", "oracle", "peaks")
+WAYS = ("adaptive", "inner", "forty", "static", "hourly", "oracle", "peaks")
 
 
 def regimes(day: Day) -> list[tuple[float, float]]:
@@ -36,6 +37,8 @@ def run(way: str, world: World, tell: Callable[[float], None], before: Sequence[
         return adaptive(world, "adaptive", tell, before=before)
     if way == "forty":
         return forty_lines(world, tell)
+    if way == "inner":
+        return inner_loop(world, tell)
     if way == "hourly":
         return every(world, HOUR_S, tell)
     if way == "peaks":

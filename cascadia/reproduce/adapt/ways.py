@@ -12,6 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.controller.decide.decide import MovePolicy
+from cascadia.controller.decide.planning import Replanner
+from cascadia.controller.decide.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.loop import Controller
@@ -155,6 +157,18 @@ def adaptive(
     return _outcome(name, world, fleet, controller.state.entries())
 
 
+def inner_loop(world: World, tell: Callable[[float], None]) -> Outcome:
+    """The controller's inner loop alone: nobody finds another plan."""
+
+    async def none_found(request: Request, limit_s: float) -> Replanned:
+        raise PlanningFailed("the inner loop is alone")
+
+    fleet = world.fleet()
+    controller = controller_of(world, "inner", fleet, {}, scales=True, replanner=none_found)
+    asyncio.run(live(world, fleet, controller, tell))
+    return _outcome("the inner loop alone", world, fleet, controller.state.entries())
+
+
 async def live(
     world: World,
     fleet: SimulatedFleet,
@@ -277,8 +291,9 @@ def controller_of(
     *,
     scales: bool = False,
     before: Sequence[Day] = (),
+    replanner: Replanner | None = None,
 ) -> Controller:
-    """The inner loop is off unless it `scales`."""
+    """The inner loop is off unless it `scales`; `replanner` None: the planner."""
     folder = world.folder / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").unlink(missing_ok=True)
@@ -297,7 +312,7 @@ def controller_of(
         settings,
         fleet,
         fleet.log,
-        KeptPlanner(world.folder / "plans", fleet, world.planning_s),
+        replanner or KeptPlanner(world.folder / "plans", fleet, world.planning_s),
         clock=lambda: fleet.now_s,
         load=fleet if scales else None,
         evaluations=Evaluations(world.day, fleet),
