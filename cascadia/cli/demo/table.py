@@ -89,7 +89,7 @@ def findings(cascade: Pass, small: Pass, large: Pass, planned_p50_s: float) -> l
 
 
 def dollars(passes: Sequence[Pass], plan: Plan) -> list[str]:
-    """What an hour costs at this rate, where a stage is paid by the token."""
+    """Cost of an hour at this rate, where a stage is paid by the token."""
     paid, rate_rps = [_paid_usd(each, plan) for each in passes], plan.predicted.rate_rps
     if not any(paid):
         return []

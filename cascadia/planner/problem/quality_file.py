@@ -132,7 +132,7 @@ def _write(kind: str, columns: dict[str, list[Any]], path: Path, about: dict[byt
 
 
 def _instead(stages: Sequence[str], found: Sequence[str], table: dict[str, Any]) -> str:
-    """What to write where a stage has no row; `found` are the values of the column `stage`."""
+    """Advice where a stage has no row; `found` are the values of the column `stage`."""
     prompts, _ = _coded(table["prompt_id"])
     if set(stages) <= set(prompts):
         return "exchange the columns prompt_id and stage"
