@@ -11,8 +11,8 @@ from typing import NamedTuple
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
 LAYER_EXIT = r"@layer-([1-9][0-9]{0,3})(?:/(0\.[0-9]{0,5}[1-9]))?"
 """Behind the name of a stage that answers in one pass: its pass ends there."""
-STAGE = f"{NAME[:-1]}({LAYER_EXIT})?$"
 LONGEST_NAME = 100
+STAGE = f"{NAME[:-2]}{{0,{LONGEST_NAME - 1}}}({LAYER_EXIT})?$"
 LONGEST_STAGE = LONGEST_NAME + len("@layer-9999/0.999999")
 NAME_RULE = f"write letters, digits, '.', '_', '-' and '/', a letter or digit first, at most {LONGEST_NAME}"
 CASCADE, JUDGE, FORESIGHT = "cascadia", "judge", "foresight"

@@ -99,7 +99,7 @@ def test_a_failure_is_the_commands_own_line(
     ("arguments", "said"),
     [
         (("none.yaml",), "none.yaml: no such file; check the path"),
-        (("x", "--port", "99999"), "99999 is not in the range"),
+        (("x", "--port", "99999"), "99999 is not from 0 to 65535"),
     ],
 )
 def test_bad_input_is_one_line(arguments: tuple[str, ...], said: str) -> None:

@@ -124,7 +124,7 @@ def test_convert_sorts_when_asked(tmp_path: Path) -> None:
     [
         (["inspect", "nowhere.csv"], "nowhere.csv: no such file; check the path"),
         (["generate", "out.csv"], "--rate: is missing; give the mean number of requests/s"),
-        (["generate", "out.csv", "--rate", "0"], "rate_rps: 0 is out of range"),
+        (["generate", "out.csv", "--rate", "0"], "--rate: 0 is out of range"),
         (["generate", "out.csv", "--rate", "1", "--cv", "2"], "--cv: means nothing with --arrivals poisson"),
         (["generate", "out.csv", "--arrivals", "steps", "--rate", "1"], "--rate: means nothing with"),
         (["generate", "out.csv", "--arrivals", "steps", "--steps", "5"], "--steps: '5' is no step"),
