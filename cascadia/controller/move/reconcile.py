@@ -6,6 +6,7 @@ reconciled again. It promises, and tests/unit/controller holds it to that with a
 
 - a replica that both plans have is left alone, unless its machine has to be emptied for what finds no other, or it
   does not serve yet (or any more) and more of a stage's capacity is kept where its GPUs are another's first;
+- a replica that neither serves nor is wanted is stopped at once, unless more is kept where it serves for a while;
 - GPUs are never exceeded (those of the pool, and surge GPUs where given);
 - the last ready replica of a stage that the router sends to is never taken;
 - a stage's capacity stays at least at what today's traffic needs where some order of steps does so, else as large a
@@ -17,7 +18,7 @@ reconciled again. It promises, and tests/unit/controller holds it to that with a
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby, islice, product
 from typing import NamedTuple
@@ -29,8 +30,8 @@ from cascadia.controller.move.state import Desired, Kind, Observed, Replica, nee
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.domain.errors import CascadiaError
 
-MOST_ANEW = 32
-"""Combinations looked at of replicas that do not serve and might be started anew."""
+MOST_WAYS = 32
+"""Combinations looked at of replicas that do not serve and might be started anew, or serve for a while."""
 KEEPS = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1, 0.0)
 """Parts of today's need that an order may keep, tried in turn."""
 
@@ -56,8 +57,8 @@ def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollou
     GPUs nor capacity forbid it.
     """
     _check_gpus(observed, desired)
-    for keep, anew in product(KEEPS, _anew(observed, desired)):
-        settled, first = _settle(observed, desired, anew)
+    for keep, way in product(KEEPS, _ways(observed, desired)):
+        settled, first = _settle(observed, desired, way)
         moves = best_order(_task(settled, desired), keep)
         if moves is not None:
             names = Names({replica.name for replica in observed.replicas})
@@ -68,20 +69,35 @@ def rollout(observed: Observed, desired: Desired, *, at_once: int = 1) -> Rollou
                 return Rollout(with_room(observed, steps, names), keep)
             except NoRoom as error:
                 raise Blocked(str(error)) from None
-    raise Blocked(_why_blocked(_task(_settle(observed, desired, Counter())[0], desired)))
+    raise Blocked(_why_blocked(_task(_settle(observed, desired, _Way())[0], desired)))
 
 
-def _anew(observed: Observed, desired: Desired) -> list[Counter[Kind]]:
-    """Numbers of each kind, among the replicas that are wanted and do not serve, to stop and start anew: none,
-    then few.
+class _Way(NamedTuple):
+    """Numbers of each kind, among the replicas that do not serve: of those that are wanted how many are stopped and
+    started `anew`, of those that are not how many are `lent`, and serve until others do.
     """
+
+    anew: Mapping[Kind, int] = {}
+    lent: Mapping[Kind, int] = {}
+
+
+def _ways(observed: Observed, desired: Desired) -> list[_Way]:
+    """Ways to take the replicas that do not serve: none otherwise than the plan has them, then few."""
     idle = Counter(r.kind for r in observed.replicas if r.state in ("starting", "draining"))
     short = Counter(desired.counts)
     short.subtract(observed.ready_kinds())
-    most = {kind: min(n, short[kind]) for kind, n in sorted(idle.items()) if short[kind] > 0}
-    choices = product(*(range(n + 1) for n in most.values()))
-    found = [Counter(dict(zip(most, choice, strict=True))) for choice in islice(choices, MOST_ANEW)]
-    return sorted(found, key=Counter.total)
+    wanted = {kind: min(n, max(short[kind], 0)) for kind, n in sorted(idle.items())}
+    most = [(kind, n) for kind, n in wanted.items() if n]
+    spare = [(kind, n) for kind in wanted if (n := idle[kind] - wanted[kind])]
+    choices = product(*(range(n + 1) for _, n in (*most, *spare)))
+    found = sorted(islice(choices, MOST_WAYS), key=sum)
+    return [
+        _Way(
+            {kind: n for (kind, _), n in zip(most, choice, strict=False)},
+            {kind: n for (kind, _), n in zip(spare, choice[len(most) :], strict=True)},
+        )
+        for choice in found
+    ]
 
 
 def _check_gpus(observed: Observed, desired: Desired) -> None:
@@ -93,13 +109,16 @@ def _check_gpus(observed: Observed, desired: Desired) -> None:
             raise Blocked(f"{what}; plan for what is there")
 
 
-def _settle(observed: Observed, desired: Desired, anew: Counter[Kind]) -> tuple[Observed, list[Step]]:
-    """Takes the steps that cost nobody anything: useless stops; what drains or starts and is wanted becomes
-    ready, but for `anew`.
+def _settle(observed: Observed, desired: Desired, way: _Way) -> tuple[Observed, list[Step]]:
+    """Takes the steps that cost nobody anything: useless stops; what drains or starts and is wanted, or lent, becomes
+    ready, but for what is started anew.
     """
     short = Counter(desired.counts)
     short.subtract(observed.ready_kinds())
-    short.subtract(anew)
+    # More are ready already than are wanted of some kinds: nothing that they could be short of.
+    short = Counter({kind: max(n, 0) for kind, n in short.items()})
+    short.subtract(way.anew)
+    short.update(way.lent)
     stops: list[Step] = []
     others: list[Step] = []
     kept: list[Replica] = []

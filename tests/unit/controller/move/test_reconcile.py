@@ -196,6 +196,20 @@ def test_what_only_starts_is_started_anew_where_its_gpus_keep_more_as_another_fi
         Desired({SHAPED: 1}, Routing(("large",)), {"large": 2.0}, {SHAPED: 2.0}),
     )
 )
+@example(
+    (
+        Observed(
+            (
+                Replica("large-0", Kind("large", "a", 1), "ready"),
+                Replica("small-1", Kind("small", "b", 1), "starting"),
+            ),
+            {"a": 1, "b": 1},
+            None,
+            {"small": 0.0, "large": 0.5},
+        ),
+        Desired({Kind("small", "a", 1, "v2"): 1}, Routing(("small",), (70.0,)), {"small": 0.0}),
+    )
+)
 def test_it_keeps_as_much_capacity_as_any_order_there_is(case: tuple[Observed, Desired]) -> None:
     observed, desired = case
     possible = [keeps for keeps in KEEPS if some_order_keeps(observed, desired, keeps)]
