@@ -50,6 +50,13 @@ API = External(
 )
 
 
+def stage_of(name: str, api: External) -> Stage:
+    """Stage that an API serves."""
+    return Stage(
+        name, "any-name", None, engine=EXTERNAL, quantization=None, config=EngineConfig(), external=api
+    )
+
+
 def with_api(rate_rps: float, api: External = API, quality_min: float = 57.0) -> Problem:
     """A model on GPUs, and behind its gate an API."""
     given = problem(
@@ -59,16 +66,7 @@ def with_api(rate_rps: float, api: External = API, quality_min: float = 57.0) ->
         trace=traffic(80, rate_rps),
         table=rising_table(2),
     )
-    away = Stage(
-        given.stages[1].name,
-        "any-name",
-        None,
-        engine=EXTERNAL,
-        quantization=None,
-        config=EngineConfig(),
-        external=api,
-    )
-    return replace(given, stages=(given.stages[0], away))
+    return replace(given, stages=(given.stages[0], stage_of(given.stages[1].name, api)))
 
 
 @pytest.fixture(scope="module")

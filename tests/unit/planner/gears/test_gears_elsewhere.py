@@ -10,7 +10,7 @@ from cascadia.domain.external import External
 from cascadia.domain.gear import Shift
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
-from cascadia.domain.problem import EXTERNAL, Problem, Stage
+from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import Goals, find_ladder
@@ -22,10 +22,9 @@ from cascadia.planner.search import elsewhere
 from cascadia.render import targets_for
 from cascadia.report import tables
 from cascadia.router.settings.from_plan import settings_of
-from cascadia_sim.iteration.engine_config import EngineConfig
 from tests.unit.planner.gears.test_plan_gears import plan, spiky
 from tests.unit.planner.problems import LARGE, ON_ROUTER, SMALL, problem, rising_table
-from tests.unit.planner.test_external_stages import API
+from tests.unit.planner.test_external_stages import API, stage_of
 
 pytestmark = pytest.mark.slow
 
@@ -38,16 +37,7 @@ def beside_an_api(objective: Objective, api: External = API) -> Problem:
     table = rising_table(3, prompts=400, levels=20)
     trace = spiky(240, calm=8.0, spike=60.0)
     given = problem((SMALL, LARGE, LARGE), judge=ON_ROUTER, objective=objective, trace=trace, table=table)
-    away = Stage(
-        table.stages[2],
-        "any-name",
-        None,
-        engine=EXTERNAL,
-        quantization=None,
-        config=EngineConfig(),
-        external=api,
-    )
-    return replace(given, stages=(*given.stages[:2], away), gears=8)
+    return replace(given, stages=(*given.stages[:2], stage_of(table.stages[2], api)), gears=8)
 
 
 @pytest.fixture(scope="module")
