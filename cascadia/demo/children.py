@@ -40,6 +40,18 @@ class Child:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     @property
+    def waiting_share(self) -> float:
+        """Share of the time for which it had work that it waited for a core, 0-1; 0 once it has ended, or where the
+        kernel does not tell.
+        """
+        ran_ns = waited_ns = 0
+        for thread in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with suppress(OSError):
+                ran, waited, _turns = map(int, thread.read_text().split())
+                ran_ns, waited_ns = ran_ns + ran, waited_ns + waited
+        return waited_ns / (ran_ns + waited_ns) if waited_ns else 0.0
+
+    @property
     def pid(self) -> int | None:
         """Process id of the program under the guard, while it runs."""
         return next(iter(descendants(self.process.pid)), None)

@@ -20,7 +20,7 @@ import yaml
 from cascadia.clients.hub.catalogue import model_named
 from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
-from cascadia.demo.calibrate import calibrate, calibration_paths
+from cascadia.demo.calibrate import calibrate, kept_speeds
 from cascadia.demo.example import write_example
 from cascadia.demo.measuring.asking import Answer
 from cascadia.demo.measuring.replay import arrivals_s, replay
@@ -43,10 +43,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The demo's two models, planned for the calm rate and up. Models and calibrations are kept beside the engines."""
     monkeypatch.setenv("CASCADIA_CACHE_DIR", str(engines_dir() / "demo"))
     weights = {stage.catalogue_name: fetch(model_named(stage.catalogue_name)) for stage in STAGES}
-    if not all(path.exists() for path in calibration_paths().values()):
-        by_stage = {stage.name: weights[stage.catalogue_name] for stage in STAGES}
-        calibrate(by_stage, free_cores(), tmp_path / "logs")
-    path = write_example(tmp_path, calibration_paths(), weights, CALM_RPS)
+    by_stage = {stage.name: weights[stage.catalogue_name] for stage in STAGES}
+    speeds = kept_speeds() or calibrate(by_stage, free_cores(), tmp_path / "logs")
+    path = write_example(tmp_path, speeds.paths, weights, CALM_RPS)
     spec = yaml.safe_load(path.read_text())
     spec["objective"] = {"maximize": "quality", "latency_max_s": 2}
     path.write_text(json.dumps(spec))

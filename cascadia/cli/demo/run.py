@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -35,7 +35,9 @@ from cascadia.domain.plan import Plan
 from cascadia.files.extras import install
 
 if TYPE_CHECKING:
+    from cascadia.cli.shared.progress import Step
     from cascadia.clients.hub.catalogue import CatalogueModel
+    from cascadia.demo.calibrate import Speeds
     from cascadia.demo.example import Api
 
 ANSWERS = "answers.json"
@@ -51,10 +53,11 @@ def run(
     refuse_strangers(out, (EXAMPLE, LOGS))
     with ended_by_signals():
         weights = _models(output)
-        rate_rps = _calibrated(weights, out, output, again=calibrate_again)
+        speeds = _calibrated(weights, out, output, again=calibrate_again)
+        rate_rps = speeds.rate_rps
         with Children(out / LOGS) as children:
             api = _api(children, weights, output) if external else None
-            plan = _planned(out, weights, rate_rps, output, api)
+            plan = _planned(out, weights, speeds, output, api)
             fleet = _started(children, plan, out, weights, port, output)
             passes = _asked(fleet, plan, rate_rps, output)
             _report(out, passes, plan, output)
@@ -80,18 +83,23 @@ def _fetched(done_bytes: int, model: "CatalogueModel") -> tuple[float, str]:
     return done_bytes / model.bytes, text
 
 
-def _calibrated(weights: Mapping[str, Path], out: Path, output: Output, *, again: bool) -> float:
-    """Requests a second that the large model can bear alone."""
-    from cascadia.demo.calibrate import calibrate, calibration_paths
-    from cascadia.demo.measuring.rate import rate_rps
+def _calibrated(weights: Mapping[str, Path], out: Path, output: Output, *, again: bool) -> "Speeds":
+    from cascadia.demo.calibrate import calibrate, kept_speeds
 
-    if again or not all(path.exists() for path in calibration_paths().values()):
-        output.note("measuring how fast the two models are here, once")
-        with output.progress("measuring the engines"):
-            calibrate(
-                {stage.name: weights[stage.catalogue_name] for stage in STAGES}, free_cores(), out / LOGS
-            )
-    return rate_rps(calibration_paths())
+    kept = kept_speeds()
+    if kept is not None and not again:
+        return kept
+    output.note("measuring how fast the two models are here, once")
+    with output.progress("measuring the engines"):
+        speeds = calibrate(
+            {stage.name: weights[stage.catalogue_name] for stage in STAGES}, free_cores(), out / LOGS
+        )
+    if speeds.busy:
+        output.note(
+            f"note: other programs had the engines' cores for {speeds.waiting_share:.0%} of the time while they were "
+            "measured: the plan is for a machine as busy, and the next run measures again"
+        )
+    return speeds
 
 
 def _api(children: Children, weights: Mapping[str, Path], output: Output) -> "Api":
@@ -106,15 +114,14 @@ def _api(children: Children, weights: Mapping[str, Path], output: Output) -> "Ap
 
 
 def _planned(
-    out: Path, weights: Mapping[str, Path], rate_rps: float, output: Output, api: "Api | None"
+    out: Path, weights: Mapping[str, Path], speeds: "Speeds", output: Output, api: "Api | None"
 ) -> Plan:
     from cascadia.cli.shared.output_dir import output_dir
-    from cascadia.demo.calibrate import calibration_paths
     from cascadia.demo.example import SPEC_NAME, example_files, write_example
     from cascadia.files.plan_file import read_plan
 
     with output_dir(out / EXAMPLE, example_files(api)) as staging:
-        write_example(staging, calibration_paths(), weights, rate_rps, api)
+        write_example(staging, speeds.paths, weights, speeds.rate_rps, api)
     run_plan(out / EXAMPLE / SPEC_NAME, out, ["--quiet"] * (output.json or output.quiet))
     return read_plan(out)
 
@@ -139,23 +146,40 @@ def _asked(fleet: Fleet, plan: Plan, rate_rps: float, output: Output) -> list[Pa
     at_s = arrivals_s(len(questions), rate_rps)
     names = [stage.name for stage in plan.stages]
 
-    async def both() -> list[Pass]:
-        ways = (_pass(fleet, name, questions, at_s, [name]) for name in names)
+    with output.progress(f"{len(questions)} questions through the cascade") as step:
+        judged = [*names, *(["judge"] if fleet.judge else [])]
+        cascade = asyncio.run(_pass(fleet, CASCADE, questions, at_s, judged, _counted(step, len(questions))))
+
+    async def both(tell: Callable[[], None]) -> list[Pass]:
+        ways = (_pass(fleet, name, questions, at_s, [name], tell) for name in names)
         return list(await asyncio.gather(*ways))
 
-    with output.progress(f"{len(questions)} questions through the cascade"):
-        judged = [*names, *(["judge"] if fleet.judge else [])]
-        cascade = asyncio.run(_pass(fleet, CASCADE, questions, at_s, judged))
-    with output.progress(f"{len(questions)} questions through each model alone"):
-        return [cascade, *asyncio.run(both())]
+    with output.progress(f"{len(questions)} questions through each model alone") as step:
+        return [cascade, *asyncio.run(both(_counted(step, len(names) * len(questions))))]
+
+
+def _counted(step: "Step", count: int) -> Callable[[], None]:
+    """Called at each answer, of whichever pass."""
+    numbers = iter(range(1, count + 1))
+
+    def tell() -> None:
+        answered = next(numbers)
+        step(answered / count, f"{answered} of {count} answered")
+
+    return tell
 
 
 async def _pass(
-    fleet: Fleet, model: str, questions: list[Question], at_s: list[float], spending: list[str]
+    fleet: Fleet,
+    model: str,
+    questions: list[Question],
+    at_s: list[float],
+    spending: list[str],
+    tell: Callable[[], None],
 ) -> Pass:
     """`spending`: whose processor time it is charged with."""
     before = fleet.cpu_s(spending)
-    answers = await replay(fleet.url_of(model), model, questions, at_s)
+    answers = await replay(fleet.url_of(model), model, questions, at_s, tell)
     after = fleet.cpu_s(spending)
     return Pass(model, tuple(answers), {name: after[name] - before[name] for name in spending})
 

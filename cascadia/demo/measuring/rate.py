@@ -1,6 +1,5 @@
 """Questions a second to ask: as many as keep the large model busy, alone, without a growing queue."""
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from cascadia.demo.stages import CONTEXT, LARGE, SLOTS, engine_config
@@ -17,7 +16,8 @@ USUAL_LENGTHS = [(17, 11)] * 50
 """Tokens of a question beside the examples that the prefix cache holds, and of an answer."""
 
 
-def rate_rps(calibrations: Mapping[str, Path]) -> float:
+def rate_rps(calibration: Path) -> float:
+    """`calibration` of the large model."""
     setup = Setup(architecture(LARGE.architecture), gpu("cpu"), 1, 1, engine_config(LARGE))
-    timing = timing_of(setup, read_calibration(calibrations[LARGE.name]), SLOTS * CONTEXT)
+    timing = timing_of(setup, read_calibration(calibration), SLOTS * CONTEXT)
     return round(min(MOST_RPS, LOAD * capacity_rps(USUAL_LENGTHS, timing)), 2)

@@ -29,20 +29,17 @@ async def replay(
     model: str,
     questions: Sequence[Question],
     at_s: Sequence[float],
-    tell: Callable[[int], None] | None = None,
+    tell: Callable[[], None] | None = None,
 ) -> list[Answer]:
-    """The answers in the questions' order; `tell` is given how many there are. Raises what the first failure raises."""
+    """The answers in the questions' order; `tell` is called at each. Raises what the first failure raises."""
     loop = asyncio.get_running_loop()
     began_s = loop.time()
-    answered = 0
 
     async def one(client: "AsyncOpenAI", question: Question, when_s: float) -> Answer:
-        nonlocal answered
         await asyncio.sleep(began_s + when_s - loop.time())
         answer = await ask(client, model, question)
-        answered += 1
         if tell is not None:
-            tell(answered)
+            tell()
         return answer
 
     try:

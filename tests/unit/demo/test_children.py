@@ -53,6 +53,22 @@ def test_a_child_is_waited_for_and_stopped(tmp_path: Path) -> None:
     assert child.cpu_s == 0.0
 
 
+@pytest.mark.skipif(
+    not Path("/proc/self/schedstat").exists(), reason="this kernel counts no waiting for a core"
+)
+def test_who_shares_a_core_is_seen_to_wait_for_it(tmp_path: Path) -> None:
+    spins = [sys.executable, "-c", "while True: pass"]
+    core = min(os.sched_getaffinity(0))
+    with Children(tmp_path) as children:
+        both = [children.start(f"spins-{number}", spins, 0, core) for number in range(2)]
+        until_s = time.monotonic() + LIMIT_S
+        while min(child.cpu_s for child in both) < 0.2:
+            assert time.monotonic() < until_s
+            os.sched_yield()
+        assert all(child.waiting_share > 0.3 for child in both)
+    assert both[0].waiting_share == 0.0
+
+
 def test_an_error_stops_them_too(tmp_path: Path) -> None:
     port = free_port()
     children = Children(tmp_path)
