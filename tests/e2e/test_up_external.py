@@ -127,6 +127,7 @@ def test_a_judge_elsewhere_is_asked_with_its_key_and_decides(tmp_path: Path) -> 
         assert "JUDGE_KEY is not set" in without.stderr
         told(tmp_path, *up, env=keyed)
         try:
+            assert f"judge is elsewhere: {judge.url}\n" in attempt(tmp_path, keyed, "status").stdout
             by = []
             for text, score in (("hello", "2"), ("and again", "9")):
                 judge.text = score

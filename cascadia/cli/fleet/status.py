@@ -37,14 +37,15 @@ def status(run_dir: Path | None, output: Output) -> None:
 
 
 def _elsewhere(router: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each API of others that the router sends to."""
+    """A line for each API of others that the router sends to, the judge's last."""
     from cascadia.controller.local.router_file import is_elsewhere
 
-    for stage in filter(is_elsewhere, router.get("stages", ())):
-        for replica in stage["replicas"]:
+    named = [(f"stage {stage['name']}", stage) for stage in router.get("stages", ())]
+    for name, server in [*named, ("judge", router.get("judge", {}))]:
+        for replica in server["replicas"] if is_elsewhere(server) else ():
             limit = replica.get("requests_per_minute")
             most = f", at most {limit:,} requests a minute" if limit else ""
-            yield f"stage {stage['name']} is elsewhere: {replica['url']}{most}"
+            yield f"{name} is elsewhere: {replica['url']}{most}"
 
 
 def _state(replica: dict[str, Any]) -> str:

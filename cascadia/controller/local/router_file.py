@@ -85,9 +85,9 @@ def with_replicas(
     return found
 
 
-def is_elsewhere(stage: Mapping[str, Any]) -> bool:
-    """Tells whether a stage of a plan's router.yaml is somebody else's API, whose address the plan knows."""
-    return "replicas" in stage
+def is_elsewhere(server: Mapping[str, Any]) -> bool:
+    """Tells whether a stage or the judge of a plan's router.yaml is somebody else's: at an address the plan knows."""
+    return "replicas" in server
 
 
 def secrets_of(document: Mapping[str, Any]) -> tuple[str, ...]:
