@@ -103,8 +103,8 @@ def test_an_upgrade_of_the_release_and_its_controller_do_not_undo_each_others_wo
     until(lambda: _ready_routers(on) == 3, "three routers")
     assert state() == before
     # What somebody deletes is made again.
-    on.ask("DELETE", f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-large-h100-tp2pp1-0")
     known = len(controllers.history())
+    on.ask("DELETE", f"/apis/apps/v1/namespaces/{SPACE}/deployments/cascadia-large-h100-tp2pp1-0")
     controllers.until_said("held", since=known)
     assert engines(on) == {"small": 2, "large": 3}
 
