@@ -4,10 +4,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cascadia.domain.errors import BadInput
+from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.spec.models import ApiLatency
 from cascadia.planner.spec.paths import named_path
+
+Floats = NDArray[np.float64]
+
+COLUMNS = ("ttft_s", "tpot_s")
 
 
 class ApiTimes(NamedTuple):
@@ -29,34 +35,32 @@ def api_times(spec: ApiLatency, folder: Path, where: str) -> ApiTimes:
 
 
 def _measured(path: Path, where: str) -> ApiTimes:
-    import pandas as pd
-
+    # Not by pandas, an extra that a plan does without.
+    if path.suffix not in (".csv", ".parquet", ".jsonl"):
+        raise BadInput(where, f"{path.name} is no CSV, Parquet or JSONL", "name a file that ends so")
     try:
-        match path.suffix:
-            case ".csv":
-                frame = pd.read_csv(path)
-            case ".parquet":
-                frame = pd.read_parquet(path)
-            case ".jsonl":
-                frame = pd.read_json(path, lines=True)
-            case _:
-                what = f"{path.name} is no CSV, Parquet or JSONL"
-                raise BadInput(where, what, "name a file that ends so")
-    except (OSError, ValueError) as error:
-        raise BadInput(
-            where, f"{path} cannot be read ({error})", "name a table with ttft_s and tpot_s"
-        ) from None
-    missing = [name for name in ("ttft_s", "tpot_s") if name not in frame]
+        rows = read_arrow(path, COLUMNS)
+    except BadInput as error:
+        raise BadInput(where, f"{error.where} {error.what}", "name a table with ttft_s and tpot_s") from None
+    missing = [name for name in COLUMNS if name not in rows.column_names]
     if missing:
         raise BadInput(
             where, f"{path.name} has no column {', '.join(missing)}", "name them ttft_s and tpot_s"
         )
     found = []
-    for name in ("ttft_s", "tpot_s"):
-        values = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+    for name in COLUMNS:
+        values = _seconds(rows.column(name).to_pylist())
         if not len(values) or not np.isfinite(values).all() or values.min() < 0:
             raise BadInput(
                 where, f"{name} of {path.name} has rows that are no seconds", "write numbers from 0 up"
             )
         found += np.quantile(values, (0.5, 0.95), method="inverted_cdf").tolist()
     return ApiTimes(*found)
+
+
+def _seconds(written: list[object]) -> Floats:
+    """Values of a column, NaN where one is no number."""
+    try:
+        return np.array(written, np.float64)
+    except (TypeError, ValueError):
+        return np.array([np.nan])

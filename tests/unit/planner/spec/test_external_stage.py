@@ -1,9 +1,13 @@
 """A stage that is somebody else's API, as a spec says it."""
 
+import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from pydantic import ValidationError
 
@@ -38,10 +42,21 @@ def test_its_times_are_medians_and_alike_where_no_more_is_said() -> None:
     assert stage.external.usd(1_000_000, 500_000) == 7.5
 
 
-def test_a_table_of_measured_answers_tells_both_quantiles(tmp_path: Path) -> None:
-    rows = "\n".join(f"{i / 100},{i / 1000}" for i in range(1, 101))
-    (tmp_path / "api.csv").write_text(f"ttft_s,tpot_s\n{rows}\n")
-    stage = build_stages((spec(latency={"table": "api.csv"}),), tmp_path, "cascade.yaml")[0]
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_table_of_measured_answers_tells_both_quantiles(
+    tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Read without pandas, which is an extra: a plain installation has none."""
+    rows = [{"ttft_s": i / 100, "tpot_s": i / 1000} for i in range(1, 101)]
+    path = tmp_path / f"api.{suffix}"
+    if suffix == "parquet":
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif suffix == "jsonl":
+        path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    else:
+        path.write_text("ttft_s,tpot_s\n" + "".join(f"{row['ttft_s']},{row['tpot_s']}\n" for row in rows))
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    stage = build_stages((spec(latency={"table": path.name}),), tmp_path, "cascade.yaml")[0]
     assert stage.external is not None
     assert (stage.external.ttft_p50_s, stage.external.ttft_p95_s) == (0.5, 0.95)
     assert (stage.external.tpot_p50_s, stage.external.tpot_p95_s) == (0.05, 0.095)
