@@ -14,8 +14,10 @@ from cascadia_sim.iteration.breakdown import BeyondTheTables, Iteration, breakdo
 from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.sharding import InvalidShape
+from cascadia_sim.iteration.terms import BY_CONTEXT, BY_PAIRS, BY_SEQUENCES, BY_TOKENS
 from cascadia_sim.iteration.timing import PS_PER_S
 from cascadia_sim.models.catalogue import architecture
+from tests.data import ROOT
 
 LLAMA = "meta-llama/Llama-3.1-"
 MODELS = [LLAMA + "8B", "mistralai/Mixtral-8x7B-v0.1", "deepseek-ai/DeepSeek-R1", "openai/gpt-oss-20b"]
@@ -131,3 +133,10 @@ def test_experts_take_the_place_of_a_dense_mlp() -> None:
 def test_what_the_engine_never_runs_is_refused(iteration: Iteration, config: EngineConfig, what: str) -> None:
     with pytest.raises(BeyondTheTables, match=what):
         parts(LLAMA + "8B", iteration, config=config)
+
+
+def test_the_page_on_explaining_names_every_term() -> None:
+    page = (ROOT / "docs" / "how-to" / "explain-an-iteration.md").read_text(encoding="utf-8")
+    rows = page.split("---|---|---\n")[1].split("\n\n")[0].splitlines()
+    named = [name for row in rows for name in row.split(" | ")[0].split(", ")]
+    assert sorted(named) == sorted(t.name for t in (*BY_TOKENS, *BY_CONTEXT, *BY_PAIRS, *BY_SEQUENCES))
