@@ -57,10 +57,10 @@ def compare(
 ) -> None:
     """Give every baseline its best setting on SPEC and simulate all on the same requests.
 
-    Baselines: each model alone, CascadeServe (load-only), a pre-router, uniform parallelism and allocation, and
-    Cascadia without refinement, judge cost or guarantee. With --over-time: a load that swings, met by one setting
-    chosen with knowledge of the trace, one model (DynBa), one model at a time (Model Switching+), CascadeServe's gears
-    as printed, and autoscaling with a perfect forecast (Cocktail+).
+    Baselines: each model alone, a coin between two, CascadeServe (load-only), a pre-router, uniform parallelism and
+    allocation, and Cascadia without refinement, judge cost or guarantee. With --over-time: a load that swings, met by
+    one setting chosen with knowledge of the trace, one model (DynBa), one model at a time (Model Switching+),
+    CascadeServe's gears as printed, and autoscaling with a perfect forecast (Cocktail+).
     """
     if over_time and plots is not None:
         raise BadInput("--plots", "draws no comparison over time", "leave one of the two out")
