@@ -150,6 +150,8 @@ class Reloader:
         changed = settings != replace(self.loaded, **at_start)
         if changed or (again and settings != now):
             router.swap(settings)
+        if changed or again:
+            # A gear that is pinned is no part of the settings.
             router.operator.forget()
         swapped = router.settings is settings
         self.loaded = settings

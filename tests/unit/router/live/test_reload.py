@@ -18,6 +18,7 @@ from cascadia.router.access.keys_file import add_key, revoke_key
 from cascadia.router.live.last_good import signature
 from cascadia.router.live.reload import Reloader
 from cascadia.router.settings.model import (
+    GearSettings,
     KeySettings,
     ReplicaSettings,
     RouterSettings,
@@ -292,6 +293,25 @@ def test_a_file_that_changes_is_taken_up_and_a_bad_one_leaves_all_as_it_is(tmp_p
         told = [line for line in up.lines if line.get("event") == "reload"]
         assert [line["outcome"] for line in told] == ["swapped", "refused", "swapped"]
         assert "did you mean 'name'" in told[1]["error"]
+
+    run(main)
+
+
+def test_files_read_anew_release_a_gear_though_they_are_as_they_were() -> None:
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine):
+            gears = (GearSettings(0, 9, ("small", "large")), GearSettings(1, None, ("small",)))
+            async with running(pair(engine, engine, gears=gears)) as up:
+                settings = up.router.settings
+                reloader = Reloader(up.router, lambda: settings)
+                await up.router.operator.gear(b'{"gear": 1}')
+                assert up.router.gears is not None
+                assert up.router.gears.number == 1
+                assert (await reloader.reload("file")).outcome == "unchanged"
+                assert up.router.gears.number == 1
+                assert (await reloader.reload("admin")).outcome == "unchanged"
+                assert up.router.gears.number == 0
 
     run(main)
 
