@@ -65,7 +65,7 @@ def helm_page(schema: Schema) -> Iterator[str]:
         _meaning(row) for entry in grouped.values() for row in _walk(entry["properties"], {}, "")
     }
     for name, entry in schema["$defs"].items():
-        yield f"## A {name}"
+        yield f"## {'An' if name.startswith('e') else 'A'} {name}"
         yield from (_names(entry) if name in PLANS else _section(entry, {}, told))
 
 

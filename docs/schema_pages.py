@@ -1,7 +1,7 @@
 """The reference pages of the spec and of plan.json, from their JSON schemas."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -15,6 +15,9 @@ PLAUSIBLE = 100_000
 
 MANY_ALIKE = 6
 """So many keys that a section shares with one before are not described again."""
+
+WRITTEN = ("number", "text", "integer", "boolean", "list of number", "list of text")
+"""Kinds that a plan itself shows."""
 
 
 def spec_page() -> Iterator[str]:
@@ -46,17 +49,17 @@ def spec_page() -> Iterator[str]:
 def plan_page() -> Iterator[str]:
     yield "# The plan: `plan.json`"
     yield (
-        "What `cascadia plan` decided and expects, key by key; every other command reads it. What stands without a "
-        "kind is a number or text. `version` is that of this format; a plan of a newer version is refused. `cascadia "
-        "schema plan` prints the JSON schema, with defaults and more of each key. Names end in their unit (`_s` "
-        "seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and fractions 0-1."
+        "What `cascadia plan` decided and expects, key by key; every other command reads it. Kinds of plain values "
+        "and lists of them are left out; `[]` is a list. A plan of a newer `version` of this format is refused. "
+        "`cascadia schema plan` prints the JSON schema, with defaults and more of each key. Names end in their unit "
+        "(`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
-    yield from section("plan.json", _optional(schema))
+    yield from section("plan.json", _optional(schema), untold=WRITTEN)
     before: dict[str, Schema] = {}
     for name in dict.fromkeys(referred(schema, schema["$defs"])):
         definition = _optional(schema["$defs"][name])
-        yield from section(name, definition, before, brief=True)
+        yield from section(name, definition, before, brief=True, untold=WRITTEN)
         before[name] = definition
 
 
@@ -104,9 +107,15 @@ def named(entry: Schema) -> Schema:
 
 
 def section(
-    title: str, schema: Schema, before: Mapping[str, Schema] = MappingProxyType({}), *, brief: bool = False
+    title: str,
+    schema: Schema,
+    before: Mapping[str, Schema] = MappingProxyType({}),
+    *,
+    brief: bool = False,
+    untold: Collection[str] = (),
 ) -> Iterator[str]:
-    """A heading, what the thing is, and its keys; those alike in a section `before` are only named."""
+    """A heading, what the thing is, and its keys; those alike in a section `before` are only named. Kinds that are
+    `untold` go without saying."""
     yield f"## `{title}`"
     if description := schema.get("description"):
         yield description.split("\n\n")[0] if brief else description
@@ -117,13 +126,13 @@ def section(
         if len(alike) >= MANY_ALIKE:
             entries = {key: entry for key, entry in entries.items() if key not in alike}
             yield f"As in `{name}`: {', '.join(f'`{key}`' for key in alike)}."
-    yield from keys(entries, required)
+    yield from keys(entries, required, untold)
 
 
-def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
+def keys(entries: Schema, required: Sequence[str], untold: Collection[str] = ()) -> Iterator[str]:
     """A list of those that are described, after a sentence with the others."""
     told = {
-        key: f"`{key}`{_told(kind(entry), _need(key, entry, required))}"
+        key: f"`{key}`{_told(_brief(entry, untold) if untold else kind(entry), _need(key, entry, required))}"
         for key, entry in sorted(entries.items(), key=lambda item: item[0] not in required)
     }
     bare = [text for key, text in told.items() if not entries[key].get("description")]
@@ -132,6 +141,13 @@ def keys(entries: Schema, required: Sequence[str]) -> Iterator[str]:
     described = [f"- {text}: {entries[key]['description']}" for key, text in told.items() if text not in bare]
     if described:
         yield "\n".join(described)
+
+
+def _brief(entry: Schema, untold: Collection[str]) -> str:
+    """The kind of a key in a file that nobody writes by hand: `[]` stands for a list."""
+    found = kind(entry)
+    name = found.removeprefix("list of ")
+    return "" if found in untold else f"{name}[]" if found != name and name.isalnum() else found
 
 
 def _told(kind: str, need: str) -> str:

@@ -96,9 +96,9 @@ class Deployed:
 
 @dataclass(frozen=True, slots=True)
 class ExitPlan:
-    """Exit that a stage uses: after so many tokens of thinking, whose answer scores `threshold` or more there is given.
+    """Exit that a stage uses: after so many tokens of thinking, an answer that scores `threshold` or more is given.
     `left` (0-1) is the share of all requests that leave there. `last`: nobody thinks on behind it; who does not leave
-    goes to the next stage, and the stage's own threshold stands for this one's.
+    goes to the next stage, by the stage's own threshold.
     """
 
     thinking_tokens: int
@@ -168,10 +168,9 @@ class StagePlan(Deployed):
 
 @dataclass(frozen=True, slots=True)
 class JudgePlan(Deployed):
-    """`prompt_tokens` is what its instructions add to question and answer; the latencies and prices are those of
+    """`prompt_tokens` is what its instructions add to question and answer; latencies and prices are those of
     a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
-    to (the thresholds are of 100), and which prompt an llm judge was asked with, where it says. `exits` are an
-    embedding judge's; None: every verdict is the whole judge's."""
+    to (thresholds are of 100), and with which prompt an llm judge was asked. `exits` are an embedding judge's."""
 
     kind: str
     placement: str
@@ -390,8 +389,8 @@ class Stability:
 @dataclass(frozen=True, slots=True)
 class UntilCertified:
     """The plan before its exits are certified, when nobody leaves: latency (`objective_s`: the objective's quantile),
-    mean quality, dollars an hour. It takes so many `requests`, at least, to certify the first setting. `why` it does
-    not hold; empty where it does.
+    mean quality, dollars an hour; it takes `requests`, at least, to certify the first setting. `why` it does not hold;
+    empty where it does.
     """
 
     e2e: Quantiles
@@ -442,16 +441,15 @@ class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
     So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
-    answer; 0 skips none. Empty: nothing was foreseen, and the router's own settings stand. `foresight` says by which
-    heads it was foreseen; None: by the judge itself, if at all.
-    `mixture` is another routing for a share of the requests; None: all go by the plan's own.
+    answer; 0 skips none; empty: the router's own settings stand. `foresight` says by which heads; None: the judge's.
+    `mixture` is another routing for a share of the requests.
     `gears` are settings for rising load; one gear: the plan's own setting serves all of it.
     `under_load` says what becomes of requests beyond them; None: the router's own settings stand.
     `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
     `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
     `losses` tell what the loss of a node leaves, one entry a pool, where nodes are rented or may be taken away.
-    `exits` is the promise by which exits are in force, of one-pass models or of stages that think; None: of those every
-    input has the whole model, and these are in force as they are. `until_certified` is the plan before.
+    `exits` is the promise by which exits are in force; None: models that answer in one pass have none, and those of
+    stages that think are in force as they are. `until_certified` is the plan before.
     `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
     """
 

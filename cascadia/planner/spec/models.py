@@ -89,7 +89,7 @@ class EngineOptions(Section):
         8192,
         description=(
             "Most tokens in one iteration. Where absent, the planner chooses among 512 to 16384; without chunked "
-            "prefill it is 8192, for `llama.cpp` 2048."
+            "prefill 8192, for `llama.cpp` 2048."
         ),
     )
     enable_chunked_prefill: bool = Field(True, description="Mix chunks of prefill with decoding.")
@@ -104,13 +104,11 @@ class EngineOptions(Section):
         ge=0,
         le=1,
         description=(
-            "Share of a request's `prefix_tokens` found in the prefix cache (0-1). Where it is absent and the trace "
-            "has `hash_ids` or `session_id`, the caches themselves are simulated."
+            "Share of a request's `prefix_tokens` found in the prefix cache (0-1). Where absent and the trace "
+            "has `hash_ids` or `session_id`, the caches are simulated."
         ),
     )
-    prefix_caching: bool = Field(
-        True, description="Whether the engine keeps prefixes of prompts, as by itself it does."
-    )
+    prefix_caching: bool = Field(True, description="Whether the engine keeps prefixes of prompts.")
     enable_expert_parallel: bool = Field(
         False, description="Spread a mixture's experts over the GPUs whole, in place of a slice of each."
     )
@@ -175,16 +173,16 @@ class SpeculationSpec(Section):
 
     method: Literal["ngram", "draft_model", "eagle3", "mtp"] = Field(
         description=(
-            "What drafts: `ngram` finds tokens in the text so far, `draft_model` is a small model, `eagle3` a trained "
-            "layer, `mtp` the model's own layer for it."
+            "What drafts: `ngram` the text so far, `draft_model` a small model, `eagle3` a trained "
+            "layer, `mtp` the model's own."
         )
     )
     tokens: Annotated[int, Field(ge=1, le=16)] = Field(
-        description="Most tokens drafted for a sequence in an iteration; fewer, or none, are where they do not pay."
+        description="Most tokens drafted for a sequence in an iteration; fewer, or none, where they do not pay."
     )
     acceptance: Annotated[float, Field(ge=0, lt=1)] = Field(
         description=(
-            "Probability that a drafted token is right where those before it were (0 to below 1), as measured: mean "
+            "Measured probability that a drafted token is right where those before it were (0 to below 1): mean "
             "accepted length n with k drafts solves n = (1 - a^(k+1)) / (1 - a)."
         )
     )
@@ -298,15 +296,14 @@ class StageSpec(EngineOptions):
         "least-outstanding",
         description=(
             "Which replica gets a request. `least-outstanding`: the one with the fewest tokens in hand for its share. "
-            "`earliest-finish`: by learnt times and answer lengths, for replicas on unequal GPUs. `matching`: so too, "
+            "`earliest-finish`: by learnt times and lengths, for replicas on unequal GPUs. `matching`: so too, "
             "and requests wait at the router for the replica that suits them."
         ),
     )
     max_tokens: Positive | None = Field(
         None,
         description=(
-            "Longest answer, in tokens, to a request that sets no limit; the engine's own where absent, mostly to the "
-            "end of its context."
+            "Longest answer, in tokens, to a request that sets no limit; the engine's own where absent."
         ),
     )
     speculation: SpeculationSpec | None = Field(
@@ -336,7 +333,7 @@ class StageSpec(EngineOptions):
     api_key_env: str | None = Field(
         None,
         pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,99}$",
-        description="Environment variable that holds the API's key. The key itself stands in no file.",
+        description="Environment variable that holds the API's key.",
     )
 
     @model_validator(mode="after")

@@ -84,7 +84,7 @@ class ObjectiveSpec(Section):
         le=1,
         description=(
             "Share by which a plan may be slower than the fastest found under `minimize: latency`; the cheapest is "
-            "taken; as a percentage (`3%`) or a number (`0.03`); 0 takes the fastest at any price. Default: 3%."
+            "taken. `3%` or `0.03`; 0: the fastest at any price. Default: 3%."
         ),
     )
 
