@@ -60,19 +60,18 @@ def helm_page(schema: Schema) -> Iterator[str]:
     )
     for key, entry in grouped.items():
         yield f"## `{key}`"
-        yield from (_names(entry) if key in PLANS else _section(entry, values[key], shared))
+        yield from ((_written(entry),) if key in PLANS else _section(entry, values[key], shared))
     told = shared | {
         _meaning(row) for entry in grouped.values() for row in _walk(entry["properties"], {}, "")
     }
     for name, entry in schema["$defs"].items():
         yield f"## {'An' if name.startswith('e') else 'A'} {name}"
-        yield from (_names(entry) if name in PLANS else _section(entry, {}, told))
+        yield from ((_written(entry),) if name in PLANS else _section(entry, {}, told))
 
 
-def _names(entry: Schema) -> Iterator[str]:
-    """What `cascadia plan` writes, and nobody by hand: its keys alone."""
-    keys = ", ".join(f"`{row.key}`" for row in _walk(entry["properties"], {}, ""))
-    yield f"{entry['description']} Written from the plan: {keys}."
+def _written(entry: Schema) -> str:
+    """What `cascadia plan` writes, and nobody by hand: the file and the schema have its keys."""
+    return f"{entry['description']} Written from the plan."
 
 
 def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Iterator[str]:

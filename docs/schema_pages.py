@@ -16,6 +16,9 @@ PLAUSIBLE = 100_000
 MANY_ALIKE = 6
 """So many keys that a section shares with one before are not described again."""
 
+BY_THE_SCHEMA = ("Calibration", "FitError", "Validity", "Efficiency")
+"""What the simulator makes a stage's times of: nobody else reads it."""
+
 WRITTEN = ("number", "text", "integer", "boolean", "list of number", "list of text")
 """Kinds that a plan itself shows."""
 
@@ -51,13 +54,16 @@ def plan_page() -> Iterator[str]:
     yield (
         "What `cascadia plan` decided and expects, key by key; every other command reads it. Kinds of plain values "
         "and lists of them are left out; `[]` is a list. A plan of a newer `version` of this format is refused. "
-        "`cascadia schema plan` prints the JSON schema, with defaults and more of each key. Names end in their unit "
+        "`cascadia schema plan` prints the JSON schema, with defaults, more of each key, and what a Calibration is "
+        "made of. Names end in their unit "
         "(`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and fractions 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema), untold=WRITTEN)
     before: dict[str, Schema] = {}
     for name in dict.fromkeys(referred(schema, schema["$defs"])):
+        if name in BY_THE_SCHEMA:
+            continue
         definition = _optional(schema["$defs"][name])
         yield from section(name, definition, before, brief=True, untold=WRITTEN)
         before[name] = definition
