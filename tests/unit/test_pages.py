@@ -20,7 +20,7 @@ CAPABILITIES = (
     "the planner and a playground in the browser",
 )
 """What came after the limit on words was set."""
-MOST_WORDS, README_WORDS = 55_000 + 3_790 * len(CAPABILITIES), 1_000
+MOST_WORDS, README_WORDS = 55_000 + 3_780 * len(CAPABILITIES), 1_000
 """Of all pages together, and of the first: beyond these shares a page that is added takes its words from others."""
 
 DATA = sorted((ROOT / "docs").rglob("data/*.csv"))
