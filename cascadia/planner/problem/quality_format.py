@@ -10,6 +10,8 @@ _MEND = {
     "csv": "give each row as many cells as the header has, quoting cells with commas",
     "jsonl": "write one object a line",
 }
+_BLOCK_BYTES = 16 << 20
+"""A row must fit in one; some hold a prompt and its answer."""
 
 
 def kind_of(path: Path) -> str:
@@ -62,16 +64,22 @@ def _read_csv(path: Path) -> Any:
     import pyarrow.csv
 
     text = {name: pa.string() for name in ("prompt_id", "stage")}
-    return pa.csv.read_csv(path, convert_options=pa.csv.ConvertOptions(column_types=text))
+    return pa.csv.read_csv(
+        path,
+        pa.csv.ReadOptions(block_size=_BLOCK_BYTES),
+        pa.csv.ParseOptions(newlines_in_values=True),
+        pa.csv.ConvertOptions(column_types=text),
+    )
 
 
 def _read_jsonl(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.json
 
+    blocks = pa.json.ReadOptions(block_size=_BLOCK_BYTES)
     text = pa.schema([(name, pa.string()) for name in ("prompt_id", "stage")])
     try:
-        return pa.json.read_json(path, parse_options=pa.json.ParseOptions(explicit_schema=text))
+        return pa.json.read_json(path, blocks, pa.json.ParseOptions(explicit_schema=text))
     except pa.ArrowInvalid:
         # Identifiers written as numbers are no text to Arrow; any other fault shows again.
-        return pa.json.read_json(path)
+        return pa.json.read_json(path, blocks)

@@ -58,7 +58,12 @@ def csv_fault(
         fields = "1 field" if torn[0].actual_columns == 1 else f"{torn[0].actual_columns} fields"
         what = f"{fields} where the header has {torn[0].expected_columns}"
         return BadInput(where, what, "give every row a value for each column")
-    return BadInput(f"{source.name}, after row {read}", str(error)[:200], "check the rows that follow")
+    where = f"{source.name}, after row {read}"
+    if "straddling" in str(error):
+        return BadInput(
+            where, "a row is longer than 1 MiB, or a quote never ends", "leave texts out of a trace"
+        )
+    return BadInput(where, str(error)[:200], "check the rows that follow")
 
 
 def _first_unreadable(column: "pa.Array", wanted: "pa.DataType") -> int | None:

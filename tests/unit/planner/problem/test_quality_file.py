@@ -120,6 +120,25 @@ def test_identifiers_stay_as_they_are_written(tmp_path: Path, text: str) -> None
         assert read_quality(path, (text,)).prompt_ids == (text,)
 
 
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_answers_of_many_lines_and_megabytes_may_stand_beside_their_scores(tmp_path: Path, kind: str) -> None:
+    """More than a block that Arrow reads at once, with line ends in quotes on both sides of its border."""
+    answers = ['"one", she said,\nand two\n' * 400] * 1700
+    answers[7] = "x" * 5_000_000
+    table = pa.table(
+        {"prompt_id": [str(number) for number in range(len(answers))], "stage": ["small"] * len(answers)}
+        | {"score": [70] * len(answers), "input_tokens": [10] * len(answers)}
+        | {"output_tokens": [20] * len(answers), "answer": answers}
+    )
+    path = tmp_path / f"quality.{kind}"
+    if kind == "csv":
+        pa.csv.write_csv(table, path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+    assert path.stat().st_size > 20_000_000
+    assert read_quality(path, ("small",)).prompt_ids == tuple(table["prompt_id"].to_pylist())
+
+
 def test_json_identifiers_may_be_numbers(tmp_path: Path) -> None:
     path = tmp_path / "q.jsonl"
     path.write_text('{"prompt_id": 7, "stage": "a", "score": 50, "input_tokens": 1, "output_tokens": 1}\n')

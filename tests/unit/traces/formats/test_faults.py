@@ -40,6 +40,10 @@ BAD_FILES = {
     "first of two bad": (HEAD + "0,1,1\n1,1,b\n2,a,1\n", "trace, row 2: output_tokens is not a number: 'b'"),
     "a field too few": (HEAD + "0,1,1\n1,1\n", "trace, row 2: 2 fields where the header has 3"),
     "a field too many": (HEAD + "0,1,1\n1,1,1,1\n", "trace, row 2: 4 fields where the header has 3"),
+    "a row of megabytes": (
+        HEAD.strip() + ",prompt\n0,1,1,a\n1,1,1," + "x" * 5_000_000 + "\n",
+        "trace, after row [01]: a row is longer than 1 MiB, or a quote never ends; leave texts out",
+    ),
     "missing column": ("arival_s,input_tokens,output_tokens\n0,1,1\n", "the nearest is 'arival_s': rename it"),
     "no such columns": ("a,b\n1,2\n", "no column .*and none .*and none .*; the columns are a, b; a trace needs"),
     "twice a column": ("arrival_s," + HEAD + "0,0,1,1\n", "trace: 2 columns are called 'arrival_s'"),
