@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ def _of_lines(path: Path) -> Rows:
 
 
 def _of_csv(path: Path) -> Rows:
+    csv.field_size_limit(sys.maxsize)
     reader = csv.DictReader(io.StringIO(_content(path), newline=""), strict=True)
     line = 1
     try:

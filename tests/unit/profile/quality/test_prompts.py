@@ -43,6 +43,14 @@ def test_messages_in_csv_are_json(tmp_path: Path) -> None:
     assert read_prompts(tmp_path / "prompts.csv", None) == (Prompt("q1", ASKED),)
 
 
+def test_a_prompt_in_csv_may_be_as_long_as_a_context(tmp_path: Path) -> None:
+    """The csv module refuses cells of more than 131,072 characters, unless it is told."""
+    path = tmp_path / "prompts.csv"
+    path.write_text(f"prompt_id,prompt\nq1,{'word ' * 100_000}\n")
+    (prompt,) = read_prompts(path, None)
+    assert len(prompt.question) >= 500_000
+
+
 def test_a_prompts_own_check_goes_before_the_general_one(tmp_path: Path) -> None:
     rows = (
         {"prompt_id": "a", "prompt": "?", "reference": "x", "check": "regex"},
