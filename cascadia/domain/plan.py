@@ -132,7 +132,8 @@ class StagePlan(Deployed):
     length too, the stage's own `quantization` and `max_model_len` stand. `output_ratio` is the mean length of
     its answers over the mean of all stages, so that any trace can be replayed. `weights` is what they
     load where that is not `model`. `max_tokens` is of an answer whose request sets no limit; None: the engine's own.
-    `external`: somebody else's API answers instead; None too where the plan does not ask it. `exits` are those in use.
+    `external`: somebody else's API answers instead; None too where the plan does not ask it. `exits` are those in use;
+    with a `budget_field`, by which its engines are told of one, they are chosen from the question alone.
 
     Of a `task` that is answered in one pass: all stages of a `group` are on the same replicas, each of which has all
     their models; `accuracy` (0-100) is what the plan counts an answer for, and `batch_s` the seconds of a batch of 1,
@@ -154,6 +155,7 @@ class StagePlan(Deployed):
     max_tokens: int | None = None
     external: External | None = None
     exits: tuple[ExitPlan, ...] = ()
+    budget_field: str | None = None
     task: Task = "generate"
     group: str | None = None
     accuracy: float | None = None
@@ -557,6 +559,7 @@ class Plan:
             "load": round(load, 4) or None if load and len(self.gears) > 1 else None,
             "exits": [each.document for each in stage.exits] or None,
             "echoes": stage.engine == LLAMA_CPP or None if stage.exits else None,
+            "budget_field": stage.budget_field if stage.exits else None,
         }
         return {key: value for key, value in told.items() if value is not None}
 

@@ -23,11 +23,14 @@ class Points:
     """Quality table whose rows are points (P, m): each stage's exits, in order, then the stage itself.
 
     `stage` (P) is the stage of each. `trial_tokens` (P, m) are written at an exit for nothing by who goes on there.
+    `budgets` are exits that the question alone decides about: their score is what is foreseen, nobody writes a trial
+    there, and who leaves is not judged.
     """
 
     table: QualityTable
     stage: tuple[int, ...]
     trial_tokens: Floats
+    budgets: tuple[int, ...] = ()
 
     def rows(self, stage: int) -> tuple[int, ...]:
         """Points of `stage`, itself the last."""

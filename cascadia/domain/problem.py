@@ -46,6 +46,8 @@ class Stage:
     max_tokens: int | None = None
     external: External | None = None
     exits: tuple[Exit, ...] = ()
+    budget_field: str | None = None
+    """Where its exits are budgets, chosen from the question: the field by which its engine is told of one."""
 
     @property
     def built(self) -> Architecture:

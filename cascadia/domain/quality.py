@@ -56,7 +56,8 @@ class QualityTable:
     `verdicts`: those that a request waits for, on its trials too; None: one at each gate, of all that it wrote.
     `whole_tokens` (S, m): lengths without exits, where `output_tokens` have them; `drawn_tokens` (S, m): of the
     `shadow` (0-1) of the requests that are drawn as evidence and have a trial at every exit on their way to the end;
-    `drawn_verdicts`: `verdicts` of these.
+    `drawn_verdicts`: `verdicts` of these. `ahead` (S): stages whose budget of thinking the question alone decides;
+    None: of none.
     """
 
     prompt_ids: tuple[str, ...]
@@ -73,6 +74,7 @@ class QualityTable:
     drawn_tokens: Floats | None = None
     drawn_verdicts: Asked | None = None
     shadow: float = 0.0
+    ahead: Bools | None = None
     scored_by: ScoredBy | None = None
 
     def __len__(self) -> int:

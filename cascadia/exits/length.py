@@ -40,7 +40,13 @@ class Fixed:
     def leaves(self, at: int, score: float) -> bool:
         return score >= self._thresholds[at]
 
-    def feed(self, _: Mapping[int, float], __: float, ___: object = None) -> bool:
+    def tried(self, _: Mapping[int, float]) -> tuple[int, ...]:
+        """Tells that no exit needs a trial: nobody is drawn."""
+        return ()
+
+    def feed(
+        self, _: Mapping[int, float], __: float, ___: object = None, ____: Mapping[int, float] | None = None
+    ) -> bool:
         """Tells that nothing was lost: nobody is drawn."""
         return False
 
@@ -82,14 +88,36 @@ class Certified:
     def leaves(self, at: int, score: float) -> bool:
         return bool(1.0 - score / 100.0 < self.controller.thresholds[at])
 
-    def feed(self, scores: Mapping[int, float], whole: float, key: object = None) -> bool:
+    def tried(self, foreseen: Mapping[int, float]) -> tuple[int, ...]:
+        """Exits at which some setting lets a request out of which so much is `foreseen`: those that need a trial."""
+        doubts = self._doubts(foreseen)
+        left = {exit_of(doubts, row) for row in self.controller.path.thresholds}
+        return tuple(sorted(at for at in left if at is not None))
+
+    def feed(
+        self,
+        scores: Mapping[int, float],
+        whole: float,
+        key: object = None,
+        foreseen: Mapping[int, float] | None = None,
+    ) -> bool:
         """Takes in a request that was drawn: its trials' scores by exit, and its whole answer's; `key` tells it from
-        others, where it is known. Tells whether the setting in force would have lost it.
+        others, where it is known, and `foreseen` are the scores by which it leaves where these are not the trials' own.
+        Tells whether the setting in force would have lost it.
         """
         in_force = self.controller.thresholds
-        doubts, lost = np.ones(len(in_force)), np.zeros(len(in_force), dtype=np.int64)
+        doubts, lost = (
+            self._doubts(scores if foreseen is None else foreseen),
+            np.zeros(len(in_force), np.int64),
+        )
         for at, score in scores.items():
-            doubts[at], lost[at] = 1.0 - score / 100.0, whole > score + BETTER
+            lost[at] = whole > score + BETTER
         left = exit_of(doubts, in_force)
         self.feeds(lost, doubts, 0, key is not None and self._recent.has(key))
         return left is not None and bool(lost[left])
+
+    def _doubts(self, scores: Mapping[int, float]) -> Floats:
+        doubts = np.ones(len(self.controller.thresholds))
+        for at, score in scores.items():
+            doubts[at] = 1.0 - score / 100.0
+        return doubts

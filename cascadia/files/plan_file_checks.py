@@ -10,7 +10,7 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
 from cascadia.domain.names import name_fault, point_of
-from cascadia.domain.plan import ASKS_NONE, ExitPlan, JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.plan import ASKS_NONE, ExitPlan, JudgePlan, Plan, ReplicaGroup, StagePlan
 
 _ANEW = "plan anew, or undo the edit"
 _SHARE_TOLERANCE = 1e-6
@@ -44,6 +44,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
         yield from _name_faults(f"stages[{index}].group", stage.group)
         yield from _replica_faults(f"stages[{index}]", stage.replicas, plan.cluster, stage.max_model_len)
         yield from _exit_faults(f"stages[{index}].exits", stage.exits)
+        yield from _budget_faults(f"stages[{index}].budget_field", stage, plan)
     if not any(stage.deployed for stage in plan.stages):
         yield Fault("stages", "none has a replica")
     yield from _judge_faults(plan.judge, plan.cluster)
@@ -124,6 +125,15 @@ def _exit_faults(key: str, exits: tuple[ExitPlan, ...]) -> Iterator[Fault]:
             yield Fault(f"{key}[{index}]", "needs a threshold of at least 0, and left within 0-1")
         if each.last and index < len(exits) - 1:
             yield Fault(f"{key}[{index}].last", "is true, and another exit follows")
+
+
+def _budget_faults(key: str, stage: StagePlan, plan: Plan) -> Iterator[Fault]:
+    if stage.budget_field is None:
+        return
+    if not stage.exits or stage.exits[-1].last:
+        yield Fault(key, "needs exits, none of them the last")
+    if plan.judge.kind != "embedding" and plan.foresight is None:
+        yield Fault(key, "needs foresight, or a judge of kind embedding")
 
 
 def _judge_faults(judge: JudgePlan, cluster: Cluster) -> Iterator[Fault]:

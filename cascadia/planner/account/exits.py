@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from cascadia.domain.plan import ExitPlan, Plan
+from cascadia.domain.plan import ExitPlan, ForesightPlan, Plan
 from cascadia.domain.points import Points
 from cascadia.domain.problem import Problem
 from cascadia.domain.quality import QualityTable
@@ -29,8 +29,11 @@ def with_exits_written(problem: Problem, plan: Plan, setting: Setting) -> Plan:
                 left = float((here[s] & (at[s] == row))[problem.workload.row].mean())
                 threshold = float(own[s]) if last else setting.levels[row]
                 exits.append(ExitPlan(exit_.thinking_tokens, threshold, left, last))
-        stages.append(replace(planned, exits=tuple(exits)))
-    return replace(plan, stages=tuple(stages))
+        field = stage.budget_field if exits else None
+        stages.append(replace(planned, exits=tuple(exits), budget_field=field))
+    told, looks = problem.foresight, any(stage.budget_field for stage in stages)
+    foresight = ForesightPlan(told.digest, told.latency_s) if looks and told is not None else plan.foresight
+    return replace(plan, stages=tuple(stages), foresight=foresight)
 
 
 def folded_as_planned(plan: Plan, points: Points) -> QualityTable:

@@ -11,7 +11,13 @@ from cascadia.domain.points import Exit
 from cascadia.domain.problem import EXTERNAL, Stage
 from cascadia.planner.problem.api_times import api_times
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
-from cascadia.planner.spec.models import LLAMA_CPP_LIMITS, EngineOptions, SpeculationSpec, StageSpec
+from cascadia.planner.spec.models import (
+    BUDGET_FIELDS,
+    LLAMA_CPP_LIMITS,
+    EngineOptions,
+    SpeculationSpec,
+    StageSpec,
+)
 from cascadia.planner.spec.paths import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
@@ -154,6 +160,7 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         balancing=spec.balancing,
         max_tokens=spec.max_tokens,
         exits=tuple(Exit(each.thinking_tokens) for each in spec.exits),
+        budget_field=BUDGET_FIELDS[spec.engine] if spec.exits_by == "question" else None,
     )
 
 

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.domain.points import Exit, Points
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.account.exits import folded_as_planned
+from cascadia.planner.problem.foresight import with_foresight
 from cascadia.planner.problem.quality_file import read_quality
 
 
@@ -19,13 +21,19 @@ class Named:
 
     name: str
     exits: tuple[Exit, ...]
+    by_question: bool = False
 
 
 def read_points(
-    path: Path, stages: Sequence[Named], scale: float | None, note: Callable[[str], None]
+    path: Path,
+    stages: Sequence[Named],
+    scale: float | None,
+    note: Callable[[str], None],
+    foresight: Path | None = None,
 ) -> tuple[QualityTable, Points | None]:
     """The table of the stages themselves, and with the rows of all points; None where no stage has an exit. Raises
-    `BadInput` as `read_quality` does, for points as well.
+    `BadInput` as `read_quality` does, for points as well, and where the question alone decides about some and neither
+    the table's column `foreseen` nor the file `foresight` knows them.
     """
     rows = [(at, exit_) for at, stage in enumerate(stages) for exit_ in (*stage.exits, None)]
     names = tuple(stages[at].name if exit_ is None else exit_.row(stages[at].name) for at, exit_ in rows)
@@ -38,7 +46,34 @@ def read_points(
         if exit_ is not None:
             trial[row] = np.maximum(table.output_tokens[row] - exit_.thinking_tokens, 0.0)
     points = Points(replace(table, foreseen=None), tuple(at for at, _ in rows), trial)
+    if any(stage.by_question for stage in stages):
+        points = _with_budgets(points, table, stages, path, foresight)
     return _of_rows(table, whole), points
+
+
+def _with_budgets(
+    points: Points, table: QualityTable, stages: Sequence[Named], path: Path, foresight: Path | None
+) -> Points:
+    """`points` whose budgets are scored by what is foreseen: 100 less the points that thinking on adds."""
+    score, trial, budgets = table.score.copy(), points.trial_tokens.copy(), list[int]()
+    for at, stage in enumerate(stages):
+        rows = list(points.rows(at)) if stage.by_question else []
+        for row in rows[:-1]:
+            foreseen = _of_rows(table, [row, rows[-1]])
+            if foresight is not None:
+                foreseen, _ = with_foresight(foreseen, foresight)
+            if foreseen.foreseen is None:
+                raise BadInput(
+                    str(path),
+                    f"has no column foreseen, by which budgets of stage {stage.name!r} are chosen",
+                    "write it: cascadia judge train TABLE --prompts PROMPTS --foresight --out FILE --table TABLE",
+                )
+            within, to_the_end = foreseen.foreseen
+            score[row], trial[row] = 100.0 - np.maximum(0.0, to_the_end - within), 0.0
+            budgets.append(row)
+    return replace(
+        points, table=replace(points.table, score=score), trial_tokens=trial, budgets=tuple(budgets)
+    )
 
 
 def _of_rows(table: QualityTable, rows: list[int]) -> QualityTable:
@@ -57,6 +92,9 @@ def read_as_planned(
     plan: Plan, path: Path, scale: float | None, note: Callable[[str], None] = lambda _: None
 ) -> QualityTable:
     """Table of a plan's stages, each answer and length as its exits leave it."""
-    stages = [Named(s.name, tuple(Exit(each.thinking_tokens) for each in s.exits)) for s in plan.stages]
+    stages = [
+        Named(s.name, tuple(Exit(each.thinking_tokens) for each in s.exits), s.budget_field is not None)
+        for s in plan.stages
+    ]
     table, points = read_points(path, stages, scale, note)
     return table if points is None else folded_as_planned(plan, points)

@@ -53,12 +53,13 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     table_path = named_path(folder, spec.quality.table)
     trace_path = named_path(folder, spec.workload.trace)
     asides: list[str] = []
-    named_points = [Named(stage.name, stage.exits) for stage in stages]
-    table, points = read_points(table_path, named_points, spec.quality.scale, asides.append)
+    named_points = [Named(stage.name, stage.exits, stage.budget_field is not None) for stage in stages]
+    heads = None if spec.quality.foresight is None else named_path(folder, spec.quality.foresight)
+    table, points = read_points(table_path, named_points, spec.quality.scale, asides.append, heads)
     asides += judge_notes(table, judge, table_path.name)
     unused: tuple[str, ...] = ()
     foresight: Foresight | None = None
-    foreseen_by = [] if spec.quality.foresight is None else [named_path(folder, spec.quality.foresight)]
+    foreseen_by = [] if heads is None else [heads]
     for foresight_path in foreseen_by:
         table, foresight = with_foresight(table, foresight_path)
     if foresight is None and table.foreseen is not None and judge.kind != "embedding":
@@ -152,8 +153,11 @@ def _digest(spec: Spec, inputs: list[Path]) -> str:
         unsaid |= {"gears": True} | ({"under_load": True} if spec.under_load is None else {})
     if spec.exits is None:
         unsaid["exits"] = True
-    if without := {at: {"exits"} for at, stage in enumerate(spec.stages) if not stage.exits}:
-        unsaid["stages"] = without
+    unsaid["stages"] = {
+        at: {"exits_by"} | (set() if stage.exits else {"exits"})
+        for at, stage in enumerate(spec.stages)
+        if stage.exits_by == "answer"
+    }
     digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
     for path in inputs:
         digest.update(bytes.fromhex(file_digest(path)))

@@ -198,6 +198,7 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
         left=left,
         verdicts=None if left is None else _verdicts(plan, left, random),
         whole_tokens=np.full(lengths.shape, 1000.0) if exits else None,
+        ahead=np.array([s.budget_field is not None for s in plan.stages]) if exits else None,
     )
 
 
@@ -217,6 +218,9 @@ def _verdicts(plan: Plan, left: Bools, random: np.random.Generator) -> Asked:
     counts, trials = np.ones(left.shape, np.int64), np.zeros(left.shape, np.int64)
     left = left & (random.random(left.shape) >= (0.0 if plan.exits is None else plan.exits.shadow))
     for s, stage in enumerate(plan.stages):
+        if stage.budget_field is not None:
+            counts[s] = ~left[s]
+            continue
         shares = [exit_.left for exit_ in stage.exits if not exit_.last]
         tried = sum(at * share for at, share in enumerate(shares, start=1)) / max(sum(shares), 1e-12)
         counts[s] = np.where(left[s], max(round(tried), 1), 1 + len(shares))
@@ -248,7 +252,8 @@ def gate_decisions(plan: Plan, table: QualityTable, rows: Ints, *, drawn: bool =
         levels = np.where(highest > ACCEPTS_ALL, ACCEPTED, ACCEPTS_ALL)
         drawn_ = decided(table, deployed, levels, some).take(rows)
         # A mixture skips without a look at the question.
-        looked = drawn_.foresees & np.append(skips < ASKS_NONE, False)[:, None]
+        looks = np.append(skips < ASKS_NONE, False)
+        looked = drawn_.foresees & (looks if table.ahead is None else looks | table.ahead)[:, None]
         # Nor does a coin between two models wait for a verdict.
         return drawn_._replace(foresees=looked, judged=drawn_.judged & plan.judges)
     own, *others = (

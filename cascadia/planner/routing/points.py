@@ -4,7 +4,8 @@ Over points, a routing is what it is over stages: a level for each point that is
 there. What differs is load: who leaves a stage at an exit has written less there. Each trial answer waits for a
 verdict, which reads nothing of the thinking before it; the whole answer waits for one more. So what a routing does
 within stages (a *setting*) turns the table of points into one of stages, in which each prompt has the answer and the
-length that it leaves its stage with; everything behind works on that.
+length that it leaves its stage with; everything behind works on that. A budget that the question alone decides about
+has no trial, and no verdict on who leaves there.
 
 What a prompt writes at a stage that it leaves at point j: o_j + sum over exits i in use before j of w_i, with o what
 stands in the table and w the trial answer that is thrown away.
@@ -73,10 +74,15 @@ def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTabl
     column, left = np.arange(len(table)), at != ends[:, None]
     output, drawn = table.output_tokens[at, column], table.output_tokens[ends]
     all_on = np.repeat(ends[:, None], len(table), axis=1)
+    ahead = np.zeros(points.stages, np.bool_)
     for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
         stage = points.stage[row]
         output[stage] += np.where(at[stage] > row, points.trial_tokens[row], 0.0)
         drawn[stage] += points.trial_tokens[row]
+        if row in points.budgets:
+            # Its evidence is an answer of its own, wherever some setting up to this one would choose it.
+            drawn[stage] += np.where(table.score[row] >= setting.levels[row], table.output_tokens[row], 0.0)
+            ahead[stage] = True
     return replace(
         table,
         stages=tuple(table.stages[row] for row in whole),
@@ -91,15 +97,16 @@ def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTabl
         drawn_tokens=drawn if shadow > 0 else None,
         drawn_verdicts=_asked(points, setting, all_on, drawn, drawn=True) if shadow > 0 else None,
         shadow=shadow,
+        ahead=ahead if ahead.any() else None,
     )
 
 
 def _asked(points: Points, setting: Setting, at: Ints, wrote: Floats, *, drawn: bool) -> Asked:
     """Verdicts on those who leave `at` these points, having written so much; on `drawn` ones as evidence."""
-    tried, read = _trials(points, setting, at, last_too=True)
-    before, read_before = _trials(points, setting, at, last_too=False)
+    tried, read = _trials(points, setting, at, last_too=True, drawn=drawn)
+    before, read_before = _trials(points, setting, at, last_too=False, drawn=drawn)
     # Who has no trial where it leaves has thought to the end: its answer is judged.
-    whole = points.trial_tokens[at, np.arange(at.shape[1])] <= 0
+    whole = (points.trial_tokens[at, np.arange(at.shape[1])] <= 0) & ~np.isin(at, points.budgets)
     free, free_part = before, np.minimum(read_before / np.maximum(wrote, 1.0), 1.0)
     if drawn:
         # The last answer is scored where there is one before it to hold against it.
@@ -111,20 +118,27 @@ def _part(read: Floats, wrote: Floats, whole: Bools) -> Floats:
     return np.where(whole, 1.0, np.minimum(read / np.maximum(wrote, 1.0), 1.0))
 
 
-def _trials(points: Points, setting: Setting, at: Ints, *, last_too: bool) -> tuple[Ints, Floats]:
+def _trials(
+    points: Points, setting: Setting, at: Ints, *, last_too: bool, drawn: bool
+) -> tuple[Ints, Floats]:
     """(S, m) each: trial answers of those who leave `at` these points, and how many tokens verdicts on them read;
     whether that at a stage's last exit, where everybody leaves, is one of them.
 
-    Who has thought to the end before an exit has no trial there.
+    Who has thought to the end before an exit has no trial there. At budgets those `drawn` alone have one.
     """
     tried, read = np.zeros(at.shape, np.int64), np.zeros(at.shape)
     for row in points.exits:
         stage = points.stage[row]
         opened = setting.levels[row] < ACCEPTS_NONE and row != setting.ends[stage]
-        if opened or (last_too and row == setting.ends[stage]):
-            here = (at[stage] >= row) & (points.trial_tokens[row] > 0)
-            tried[stage] += here
-            read[stage] += np.where(here, points.trial_tokens[row], 0.0)
+        if row in points.budgets:
+            here = drawn & opened & (points.table.score[row] >= setting.levels[row])
+            wrote = points.table.output_tokens[row]
+        elif opened or (last_too and row == setting.ends[stage]):
+            here, wrote = (at[stage] >= row) & (points.trial_tokens[row] > 0), points.trial_tokens[row]
+        else:
+            continue
+        tried[stage] += here
+        read[stage] += np.where(here, wrote, 0.0)
     return tried, read
 
 

@@ -198,6 +198,8 @@ def decided(
         enters &= table.foreseen >= least[:, None]
         foresees = deployed & asked & (least > SKIPS_NONE)
         foresees[last] = False
+    if table.ahead is not None:
+        foresees |= deployed & table.ahead
     levels = np.append(thresholds, ACCEPTS_ALL)
     accepted = table.score >= levels[:, None]
     enters[last] = accepted[last] = True

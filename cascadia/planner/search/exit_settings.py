@@ -19,7 +19,7 @@ from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings
 from cascadia.planner.routing.guarantee import CONFIDENCE_MAX, lower_bounds
 from cascadia.planner.routing.points import Setting, folded, over_points
-from cascadia.planner.routing.routings import ACCEPTS_NONE, Ints, Routings, outcomes, thin
+from cascadia.planner.routing.routings import ACCEPTS_NONE, Bools, Ints, Routings, outcomes, thin
 from cascadia.planner.search.context import Search
 from cascadia.planner.search.stage_usd import stage_usd
 from cascadia.planner.tables.loads import PREFILL_IS_CHEAPER, verdict_reads, verdicts_each
@@ -51,7 +51,8 @@ def exit_settings(search: Search, least: float) -> Iterator[Set]:
     points, seed = problem.points, problem.seed
     every = thin(_all(points), MAX_ROUTINGS)
     lower, _ = lower_bounds(points.table, every, min(confidence, CONFIDENCE_MAX), seed)
-    uses = np.flatnonzero((lower >= least) & every.deployed[:, list(points.exits)].any(axis=1))
+    exits = every.deployed[:, list(points.exits)].any(axis=1)
+    uses = np.flatnonzero((lower >= least) & exits & _thinks_on(points, every))
     cost = _cost(search, points, every)
     order = uses[np.argsort(cost[uses], kind="stable")]
     seen: set[Setting] = set()
@@ -129,6 +130,14 @@ def _bounded(problem: Problem, setting: Setting, confidence: float) -> Routings:
     order = np.argsort(bounded.deployed.sum(axis=1), kind="stable")
     kept: Ints = non_dominated(bounded.reached[order], np.rint(bounded.lower[order] * 1e9).astype(np.int64))
     return bounded.take(order[kept])
+
+
+def _thinks_on(points: Points, routings: Routings) -> Bools:
+    """(k): which think to the end behind budgets: what is foreseen of an answer is no score that a gate could have."""
+    on = np.ones(len(routings), np.bool_)
+    for row in points.budgets:
+        on &= ~routings.deployed[:, row] | routings.deployed[:, points.rows(points.stage[row])[-1]]
+    return on
 
 
 def _cost(search: Search, points: Points, routings: Routings) -> Floats:

@@ -260,6 +260,14 @@ class ExitPromiseSpec(Section):
         return share(value) if isinstance(value, str) else value
 
 
+BUDGET_FIELDS = {
+    "vllm": "thinking_token_budget",
+    "sglang": "custom_params.thinking_budget",
+    LLAMA_CPP: "thinking_budget_tokens",
+}
+"""By engine: the field of a request that ends its thinking after so many tokens."""
+
+
 class ExitSpec(Section):
     """A point at which a stage may answer before all its work is done."""
 
@@ -316,6 +324,13 @@ class StageSpec(EngineOptions):
             "rows for each. Default: none."
         ),
     )
+    exits_by: Literal["answer", "question"] = Field(
+        "answer",
+        description=(
+            "What decides at exits: each one's trial answer, scored; or the `question` alone, by `quality.foresight`, "
+            "whose engine then thinks within that budget."
+        ),
+    )
     placement: Literal["self-hosted", "external"] = Field(
         "self-hosted", description="On GPUs of this cluster, or behind somebody else's API."
     )
@@ -342,6 +357,13 @@ class StageSpec(EngineOptions):
         if tokens != sorted(set(tokens)):
             raise ValueError(
                 f"exits at {', '.join(map(str, tokens))} tokens are not in order; list each once, rising"
+            )
+        if self.exits_by == "question" and not self.exits:
+            raise ValueError("exits_by is question, and there are no exits; list some, or leave it out")
+        if self.exits_by == "question" and (self.placement == "external" or self.engine not in BUDGET_FIELDS):
+            told = "an external API" if self.placement == "external" else self.engine
+            raise ValueError(
+                f"exits_by is question, and {told} has no field for a budget that is known here; leave it out"
             )
         return self
 

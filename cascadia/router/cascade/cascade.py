@@ -11,6 +11,7 @@ from dataclasses import replace
 from time import monotonic
 from typing import Any
 
+from cascadia.router.cascade.budget import budgeted
 from cascadia.router.cascade.decision import Ask, Decision, Held
 from cascadia.router.cascade.eligible import route, too_long
 from cascadia.router.cascade.scoring import READERS, Scoring
@@ -240,7 +241,10 @@ class Cascade:
         """The answer of a stage that may leave at one of its exits, with its score; None where `refused` was set."""
         with counted() as spent:
             try:
-                found = await thought(ask, stage, step, self.scoring, gated=gated)
+                if stage.settings.budget_field is None:
+                    found = await thought(ask, stage, step, self.scoring, gated=gated)
+                else:
+                    found = await budgeted(ask, stage, step, self.scoring)
             except StageFailed:
                 took = Usage(step.input_tokens, step.output_tokens)
                 decision.total = decision.total.plus(took)

@@ -11,6 +11,7 @@ from typing import Any
 
 from cascadia.dispatch.turns import takes_other
 from cascadia.domain.plan import ASKS_NONE
+from cascadia.domain.points import Exit
 from cascadia.router.cascade.decision import Ask, Held
 from cascadia.router.cascade.eligible import gear_threshold
 from cascadia.router.examiner.examiner import Examiner
@@ -109,17 +110,41 @@ class Scoring:
 
     async def _skips(self, ask: Ask, stage: Stage, foresight: EmbeddingGate) -> bool:
         """Tells whether foresight skips the stage; not known is no."""
-        told, least = self.foresight_told, self._skip_below(ask, stage)
-        if told is None or least is None:
+        least = self._skip_below(ask, stage)
+        if least is None:
             return False
+        expected = await self._expected(ask, stage, stage.name, foresight)
+        return expected is not None and expected < least
+
+    async def foreseen(self, ask: Ask, stage: Stage) -> dict[int, float]:
+        """Scores (0-100) of the stage's budgets by the question alone: 100 less what is lost, in points of quality,
+        where it thinks no longer. Empty where that is not known.
+        """
+        if self.foresight is None:
+            return {}
+        names = [Exit(each.thinking_tokens).row(stage.name) for each in stage.settings.exits]
+        told = await asyncio.gather(
+            *(self._expected(ask, stage, name, self.foresight) for name in (*names, stage.name))
+        )
+        whole, found = told[-1], dict[int, float]()
+        for at, expected in enumerate(told[:-1]):
+            if whole is None or expected is None:
+                return {}
+            found[at] = 100.0 - max(0.0, whole - expected)
+        return found
+
+    async def _expected(self, ask: Ask, stage: Stage, name: str, foresight: EmbeddingGate) -> float | None:
+        """What the question alone promises of the answer that tables call `name`; None where it is not known."""
+        if self.foresight_told is None:
+            return None
         asked = asked_of(ask.fields)
-        token = ASKED.set(GateContext(stage.name, asked.said))
+        token = ASKED.set(GateContext(name, asked.said))
         try:
             expected = partial(foresight.expected, asked.question)
-            return await within(expected, told.timeout_s, ask.deadline_s) < least
+            return await within(expected, self.foresight_told.timeout_s, ask.deadline_s)
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
-            return False
+            return None
         finally:
             ASKED.reset(token)
 

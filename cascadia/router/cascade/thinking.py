@@ -49,9 +49,10 @@ def may_leave(ask: Ask, stage: Stage, scoring: Scoring) -> bool:
     """
     fields = ask.fields
     plain = not fields.stream and fields.n in (None, 1) and fields.tools is fields.response_format is UNSET
-    exits = stage.settings.exits
-    unscored = bool(exits) and exits[0].last
-    return plain and ask.exits and ask.api == "chat" and (unscored or bool(exits and scoring.gate))
+    told = stage.settings
+    # A budget needs no verdict, unless evidence on it is gathered.
+    unscored = told.promise is None if told.budget_field else bool(told.exits) and told.exits[0].last
+    return plain and ask.exits and ask.api == "chat" and bool(told.exits) and (unscored or bool(scoring.gate))
 
 
 async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated: bool) -> Thought:
@@ -85,7 +86,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
     for at, exit_ in enumerate(settings.exits):
         if not (drawn or exit_.last or exits.open(at)):
             continue
-        left = _left(ask, used)
+        left = left_of_limit(ask, used)
         if left is not None and left <= exit_.thinking_tokens - used:
             # The request ends first: there is nothing left to answer with behind this exit.
             break
@@ -100,7 +101,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
         used += piece.found.usage.output_tokens
         if said.finish != "length":
             return await whole(_whole(piece, so_far, Usage(read, used), spent))
-        trial = await asks(so_far + settings.ends_thinking, _left(ask, used))
+        trial = await asks(so_far + settings.ends_thinking, left_of_limit(ask, used))
         if trial.found is None:
             return Thought(trial, spent=spent)
         spent = spent.plus(trial.found.usage)
@@ -116,7 +117,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
             return await whole(found)
         if score is not None:
             trials[at] = score
-    rest = await asks(so_far, _left(ask, used))
+    rest = await asks(so_far, left_of_limit(ask, used))
     if rest.found is None:
         return Thought(rest, spent=spent)
     used += rest.found.usage.output_tokens
@@ -155,7 +156,7 @@ async def _compared(
     return found
 
 
-def _left(ask: Ask, used: int) -> int | None:
+def left_of_limit(ask: Ask, used: int) -> int | None:
     """Tokens that the request's own limit leaves; None where it has none."""
     limit = ask.fields.output_limit
     return None if limit is None else max(1, limit - used)

@@ -309,7 +309,7 @@ def _close(live: Live) -> None:
 
 
 def _promised(settings: StageSettings) -> tuple[object, ...]:
-    return settings.promise, settings.ends_thinking, settings.exits
+    return settings.promise, settings.ends_thinking, settings.exits, settings.budget_field
 
 
 def _exits(settings: StageSettings) -> Certified | Fixed:

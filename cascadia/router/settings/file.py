@@ -176,6 +176,13 @@ class _Stage(_Section):
         False,
         description="Whether its engines repeat the text they are told to go on from, as llama.cpp does.",
     )
+    budget_field: str | None = Field(
+        None,
+        max_length=200,
+        pattern=r"^[A-Za-z_]\w*(\.[A-Za-z_]\w*)*$",
+        description="Field by which its engines bound thinking, e.g. thinking_token_budget (vLLM): exits are then "
+        "budgets, chosen by foresight from the question alone.",
+    )
     hedge: _Hedge | None = Field(None, description="A second request where the first is unusually slow.")
     passes_priority: bool = Field(False, description="Its engines schedule by priority.")
     skip_below: float | None = Field(
@@ -451,6 +458,8 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
         if stage.verified == "accept" and not stage.verifiers:
             raise BadInput(f"{at}.verified", "has no verifiers", "list some")
+        if stage.budget_field is not None:
+            _check_budgets(settings, stage, at)
         least = [stage.skip_below, *(gear.skip_below.get(stage.name) or None for gear in settings.gears)]
         looks = any(level is not None and level < ASKS_NONE for level in least)
         if looks and settings.foresight is None and not _foresees(judge):
@@ -459,6 +468,24 @@ def check_settings(settings: RouterSettings, where: str) -> None:
                 "needs foresight, or a judge of kind embedding or probe",
                 "add foresight: {replicas: [...]}, or leave it out",
             )
+
+
+def _check_budgets(settings: RouterSettings, stage: StageSettings, where: str) -> None:
+    """Raises `BadInput` where nobody could choose one of the stage's budgets."""
+    if not stage.exits:
+        raise BadInput(
+            f"{where}.budget_field", "has no exits", "list exits: [{thinking_tokens: 512, threshold: 95}]"
+        )
+    if stage.exits[-1].last:
+        raise BadInput(
+            f"{where}.exits", "are budgets, none of which is the last", "write threshold: 0 in its stead"
+        )
+    if settings.foresight is None and not _foresees(settings.judge, ("embedding",)):
+        raise BadInput(
+            f"{where}.budget_field",
+            "needs foresight, or a judge of kind embedding",
+            "add foresight: {replicas: [...]}, or leave it out",
+        )
 
 
 def _check_tasks(settings: RouterSettings, where: str) -> None:
@@ -499,7 +526,8 @@ def _needs_scores(settings: RouterSettings) -> bool:
     """Tells whether some threshold, of stages, exits, mixture or gears, asks for a judge's score."""
     if settings.task != "generate":
         return False
-    if any(not each.last for stage in settings.stages for each in stage.exits):
+    tries = [stage for stage in settings.stages if stage.budget_field is None or stage.promise is not None]
+    if any(not each.last for stage in tries for each in stage.exits):
         return True
     others = [settings.mixture.thresholds] if settings.mixture is not None else []
     others += [gear.thresholds for gear in settings.gears]
@@ -525,8 +553,10 @@ def _check_mixture(settings: RouterSettings, where: str) -> None:
                 raise BadInput(at, f"is {value:g}", "write 0, or 101 to ask it never")
 
 
-def _foresees(judge: JudgeSettings | None) -> bool:
-    return judge is not None and (judge.kind in ("embedding", "probe") or any(map(_foresees, judge.members)))
+def _foresees(judge: JudgeSettings | None, kinds: tuple[str, ...] = ("embedding", "probe")) -> bool:
+    if judge is None:
+        return False
+    return judge.kind in kinds or any(_foresees(member, kinds) for member in judge.members)
 
 
 def check_url(url: str, where: str) -> str:
@@ -578,6 +608,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets, unit: CostUn
         exits=_exits(f"{where}: stages[{index}].exits", stage.exits),
         ends_thinking=stage.ends_thinking,
         echoes=stage.echoes,
+        budget_field=stage.budget_field,
         on_overload=stage.on_overload,
         verifiers=tuple(
             verifier.verifier(f"{where}: stages[{index}].verifiers[{i}]")

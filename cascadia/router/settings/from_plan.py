@@ -72,6 +72,7 @@ def settings_of(
                 exits=tuple(ExitSettings(e.thinking_tokens, e.threshold, e.last) for e in stage.exits),
                 promise=plan.exits if stage.exits else None,
                 echoes=stage.engine == LLAMA_CPP,
+                budget_field=stage.budget_field if stage.exits else None,
             )
             for stage in deployed
         ),
@@ -254,6 +255,7 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         exits=told.exits,
         promise=told.promise or file.promise,
         echoes=told.echoes or file.echoes,
+        budget_field=told.budget_field,
     )
 
 

@@ -114,6 +114,9 @@ class StageSettings:
     """Text that makes its model answer, put behind what it has thought."""
     echoes: bool = False
     """Whether its engines, told to go on from a text, say that text once more."""
+    budget_field: str | None = None
+    """Field of a request by which its engines bound thinking, with dots between members: its exits are then budgets,
+    chosen from the question alone; None: each has a trial."""
 
 
 @dataclass(frozen=True, slots=True)

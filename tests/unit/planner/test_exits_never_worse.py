@@ -31,13 +31,15 @@ EXAMPLES = 12 if "CASCADIA_LONG" in os.environ else 3
 
 
 class Drawn(NamedTuple):
-    """How many exits the small stage has, and the large one, and how much of an answer is chance."""
+    """How many exits the small stage has, and the large one, and how much of an answer is chance; whether the small
+    stage's are budgets."""
 
     seed: int
     small: int
     large: int
     noise: float
     promise: ExitPromise | None
+    by_question: bool = False
 
 
 def pointed(drawn: Drawn, objective: Objective, gpus: int) -> Problem:
@@ -85,6 +87,16 @@ def pointed(drawn: Drawn, objective: Objective, gpus: int) -> Problem:
         for one, thoughts in zip(made.stages, exits, strict=True)
     )
     points = Points(table, tuple(stage), np.array(trials))
+    if drawn.by_question:
+        rows = tuple(range(drawn.small))
+        told = 100 - np.maximum(
+            0, quality[drawn.small] - quality[: drawn.small] + 5 * rng.normal(size=PROMPTS)
+        )
+        table = replace(table, score=np.concatenate([np.clip(told, 0, 100), score[drawn.small :]]))
+        points = Points(
+            table, tuple(stage), np.where(np.isin(range(len(names)), rows)[:, None], 0, trials), rows
+        )
+        stages = (replace(stages[0], budget_field="thinking_token_budget"), *stages[1:])
     return replace(made, stages=stages, points=points, exits=drawn.promise)
 
 
@@ -105,6 +117,7 @@ def planned(given: Problem) -> PlanResult | None:
         st.integers(0, 1),
         st.sampled_from((0.1, 0.5, 2.0)),
         st.sampled_from((None, None, ExitPromise(0.01, 0.9, 0.1))),
+        st.booleans(),
     ),
     objective=st.sampled_from(
         (

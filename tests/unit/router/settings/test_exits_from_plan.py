@@ -12,8 +12,8 @@ from click.testing import CliRunner
 from cascadia.cli.fleet.up import up
 from cascadia.controller.local.desired import local_plan
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import ExitPlan, ExitPromise, Plan
-from cascadia.files.plan_file import write_plan
+from cascadia.domain.plan import ExitPlan, ExitPromise, ForesightPlan, Plan
+from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.render import render
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.from_plan import settings_of, under_plan
@@ -105,3 +105,23 @@ def test_containers_start_an_embedding_judge_with_its_exits() -> None:
     assert pod["args"][-7:] == expected
     compose = yaml.safe_load(render(plan, plan.cluster, "compose"))["services"]["judge-service"]
     assert compose["command"] == pod["args"]
+
+
+def test_every_router_of_a_plan_has_its_budgets(tmp_path: Path) -> None:
+    """The plan's foresight has an address, as where it skips a stage by the question alone."""
+    made = two_stages(1, 1)
+    small = replace(made.stages[0], exits=(ExitPlan(512, 95.0, 0.3),), budget_field="thinking_token_budget")
+    plan = replace(made, stages=(small, made.stages[1]), foresight=ForesightPlan("digest", 0.02))
+    write_plan(plan, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json").stages[0].budget_field == "thinking_token_budget"
+    addresses = ADDRESSES | {"foresight": ["http://h:9"]}
+    told = [settings_of(plan, addresses, "plan.json").stages[0]]
+    told.append(under_plan(settings_of(plan, addresses, "plan.json"), plan).stages[0])
+    for stage in told:
+        assert (stage.budget_field, [each.thinking_tokens for each in stage.exits]) == (
+            "thinking_token_budget",
+            [512],
+        )
+    assert plan.stage_document("small")["budget_field"] == "thinking_token_budget"
+    with pytest.raises(ValueError, match=r"budget_field: needs foresight"):
+        write_plan(replace(plan, foresight=None), tmp_path / "none.json")

@@ -218,6 +218,11 @@ CASES: dict[str, list[Case]] = {
             },
         ),
         (
+            lambda section: stage(section) | {"foresight": {"replicas": [REPLICA]}},
+            STAGE | {"exits": [{"thinking_tokens": 9, "threshold": 1}]},
+            {"budget_field": "thinking_token_budget"},
+        ),
+        (
             stage,
             STAGE | {"usd_per_million_input_tokens": 1, "usd_per_million_output_tokens": 1},
             {"usd_per_million_input_tokens": 2, "usd_per_million_output_tokens": 2},
