@@ -9,7 +9,7 @@ from cascadia.router.cascade.records import Record
 from cascadia.router.cascade.sessions import session_of
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
-from cascadia.router.openai.requests import Fields, prompt_tokens_of
+from cascadia.router.openai.requests import OTHER_NAMES, Fields, prompt_tokens_of
 from cascadia.router.openai.responses import refers_elsewhere
 from cascadia.router.settings.model import GearSettings, RouterSettings
 
@@ -69,7 +69,7 @@ def ask_of(
     sticky = settings.conversations.start == "sticky"
     return Ask(
         api=exchange.head.api,
-        path=exchange.head.path,
+        path=OTHER_NAMES.get(exchange.head.path, exchange.head.path),
         body=exchange.body,
         fields=fields,
         headers=exchange.forwarded,

@@ -7,7 +7,7 @@ from cascadia.router.cascade.request_limits import urgency_of
 from cascadia.router.handlers.relay import relay
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.answers import Usage, read_usage
-from cascadia.router.openai.requests import BYTES_PER_TOKEN, WRITTEN, Fields, rewritten
+from cascadia.router.openai.requests import BYTES_PER_TOKEN, OTHER_NAMES, WRITTEN, Fields, rewritten
 from cascadia.router.openai.responses import refers_elsewhere
 from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.replica import Call
@@ -33,7 +33,7 @@ def call_of(
     kept = api == "responses" and refers_elsewhere(fields) is not None
     most = fields.most_output if api in WRITTEN else 0
     return Call(
-        head.path,
+        OTHER_NAMES.get(head.path, head.path),
         body,
         forwarded,
         tokens,

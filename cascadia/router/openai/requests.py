@@ -29,8 +29,11 @@ APIS: dict[str, Api] = {
     "/classify": "classify",
     "/v1/rerank": "rerank",
     "/rerank": "rerank",
+    "/v2/rerank": "rerank",
 }
 
+OTHER_NAMES = {b"/classify": b"/v1/classify", b"/rerank": b"/v1/rerank", b"/v2/rerank": b"/v1/rerank"}
+"""Paths under which vLLM serves the same, with the one that other engines have."""
 OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority", "exits")
 """Of the cascade, not of OpenAI's API: no engine sees them."""
 WRITING_FIELDS = (

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import httpx
+import pytest
 
 from cascadia.router.openai.one_pass import margin, margin_at, shares
 from cascadia.router.settings.model import ReplicaSettings, StageSettings, Task
@@ -150,6 +151,24 @@ def test_a_ranking_goes_on_by_the_margin_at_its_cut() -> None:
             assert [one["index"] for one in results[1]] == [0, 1]
             assert both.headers["x-cascadia-score"] == "70.00"
             assert engines[0].requests[1]["top_n"] == 3
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("path", "task"), [("/classify", "classify"), ("/rerank", "rerank"), ("/v2/rerank", "rerank")]
+)
+@pytest.mark.parametrize("model", ["cascadia", "small"])
+def test_engines_are_asked_by_the_one_path_that_all_have(path: str, task: Task, model: str) -> None:
+    """SGLang knows vLLM's other names of it not: what was asked by one was a 404."""
+    asked = {"input": "a"} if task == "classify" else {"query": "q", "documents": ["a", "b"]}
+
+    async def main() -> None:
+        engines = [small() if task == "classify" else ranker([0.9, 0.1]) for _ in range(2)]
+        async with started(*engines), running(two(*engines, task=task)) as router:
+            found = await classify(router, **asked, model=model, path=path)
+        assert found.status_code == 200
+        assert [head.split()[1] for engine in engines for head in engine.heads] == [f"/v1/{task}"]
 
     run(main)
 
