@@ -7,9 +7,13 @@ E[L] above `risk`.
 For each setting, H_j: risk_j >= risk. A bet on a smaller risk q multiplies its wealth by q / risk where the answer
 differs and by (1 - q) / (1 - risk) where it does not; under H_j its mean does not grow. The mean wealth of several
 q is an e-process (Waudby-Smith and Ramdas 2024), so it ever reaches 1 / delta with probability at most delta (Ville
-1939). Settings are tested in a fixed sequence from cautious to bold (Angelopoulos et al. 2022, Learn then Test,
-section 2.3): j counts only where all before it have passed. So a setting that is too risky comes into force only if
-the *first* one that is too risky passes: delta, whatever the number of settings, with no correction.
+1939), whatever the weights of these, as long as they are set before the first input. So the data that a path was
+calibrated on sets `BELIEVED` of them, by how likely each q makes what a setting differed on there, and the rest is
+even: where those data mislead, it takes 1 / (1 - BELIEVED) times the wealth, and the promise is kept.
+
+Settings are tested in a fixed sequence from cautious to bold (Angelopoulos et al. 2022, Learn then Test, section 2.3):
+j counts only where all before it have passed. So a setting that is too risky comes into force only if the *first* one
+that is too risky passes: delta, whatever the number of settings, with no correction.
 
 It holds while inputs that are fed back are alike (each has the same risk given all before it) and are drawn without
 regard to where they would leave. What it says is about agreement with the model, not about quality.
@@ -23,6 +27,8 @@ from cascadia.exits.readings import Bools, Floats
 
 BETS = tuple(round(0.05 + 0.1 * i, 2) for i in range(10))
 """The risks that are bet on, as shares of the constraint."""
+BELIEVED = 0.9
+"""Part of the weights that follows from the calibration data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,8 @@ class Certificate:
 
     promise: Promise
     settings: int
+    weights: Floats | None = None
+    """(settings, bets): logarithms, of `weighted`; None: even."""
     inputs: int = 0
     certified: int = -1
     """The boldest setting that may be in force; -1: none."""
@@ -65,7 +73,7 @@ class Certificate:
         self.differed += wrong
         if copy:
             self.excused += ~wrong
-        wealth = evidence(self.differed, self.inputs - self.excused, self.promise.risk)
+        wealth = evidence(self.differed, self.inputs - self.excused, self.promise.risk, self.weights)
         # Once passed, for good: Ville's bound is on ever getting there, whatever the wealth does later.
         self.passed |= wealth >= -np.log(self.promise.delta)
         return self._first_passed()
@@ -102,15 +110,27 @@ def _first(inputs: int, risk: float) -> float:
     return float(evidence(np.zeros(1), inputs, risk)[0])
 
 
-def evidence(differed: Floats, inputs: int | Floats, risk: float) -> Floats:
+def weighted(differed: Floats, inputs: int, risk: float) -> Floats:
+    """Weights of bets on settings that `differed` (settings) on so many of the `inputs` that they were calibrated on:
+    (settings, bets), in logarithms.
+
+    By Poisson's law, with Jeffreys' prior.
+    """
+    likely = np.outer(differed - 0.5, np.log(_SHARES)) - inputs * risk * _SHARES
+    likely -= np.logaddexp.reduce(likely, axis=1)[:, None]
+    return np.asarray(np.logaddexp(np.log(BELIEVED) + likely, np.log((1.0 - BELIEVED) / len(BETS))))
+
+
+def evidence(differed: Floats, inputs: int | Floats, risk: float, weights: Floats | None = None) -> Floats:
     """(settings): the logarithm of the wealth of settings that `differed` (settings) on so many of the `inputs`, which
-    are one number or (settings).
+    are one number or (settings). `weights` are those of `weighted`; even where there are none.
     """
     # In logarithms: after thousands of inputs wealths leave a float's range on either side.
     lost, kept = _LOST, np.log1p(-risk * _SHARES) - np.log1p(-risk)
     wealth = np.outer(differed, lost - kept) + np.multiply.outer(inputs, kept)
-    return np.asarray(np.logaddexp.reduce(wealth, axis=1) - np.log(len(BETS)))
+    return np.asarray(np.logaddexp.reduce(wealth + (_EVEN if weights is None else weights), axis=1))
 
 
 _SHARES = np.array(BETS)
 _LOST = np.log(_SHARES)
+_EVEN = -np.log(len(BETS))

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from cascadia.exits.certify import Certificate, Promise
+from cascadia.exits.certify import Certificate, Promise, weighted
 from cascadia.exits.drift import EVERY, Drift
 from cascadia.exits.path import Path, calibrated
 from cascadia.exits.readings import Floats, Ints, Readings, exit_of
@@ -109,7 +109,7 @@ class Controller:
             self.withdrawn += 1
             self._kept = []
             self._set(-1)
-            self.certificate = Certificate(self.promise, self.path.settings)
+            self.certificate = self._certificate()
             return Event.WITHDRAWN
         before = self.certified
         if self.certificate.feed(self.path.wrong_of(doubts, wrong), copy=copy) == before:
@@ -128,9 +128,14 @@ class Controller:
 
     def _begin(self, path: Path) -> None:
         self.path, self._kept = path, None
-        self.certificate = Certificate(self.promise, path.settings)
+        self.certificate = self._certificate()
         self.drift = Drift(self.promise.risk, self.every)
         self._set(-1)
+
+    def _certificate(self) -> Certificate:
+        path, risk = self.path, self.promise.risk
+        weights = None if path.differed is None else weighted(path.differed, path.inputs, risk)
+        return Certificate(self.promise, path.settings, weights)
 
     def _set(self, setting: int) -> None:
         self._thresholds = self.path.setting(setting)

@@ -5,14 +5,14 @@ from the model's) < tau. That probability is learned for each ramp from its doub
 doubt's log-odds (Platt 1999), increasing, so that tau is a threshold on the doubt itself and settings are nested.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from cascadia.exits.readings import Bools, Floats, Readings, exits, losses
 
-STEPS = 40
-"""Settings on a path."""
+STEPS = 80
+"""Settings on a path: each lets out about one input in a hundred more. Their number costs no evidence."""
 BOLDEST = 3.0
 """The last setting's risk on the calibration data, as a multiple of the constraint."""
 FIRST_OUT = 0.02
@@ -25,13 +25,24 @@ NEAR = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Path:
-    """`thresholds` (settings, ramps) on doubts, not falling from setting to setting. Setting -1 lets nothing out."""
+    """`thresholds` (settings, ramps) on doubts, not falling from setting to setting. Setting -1 lets nothing out.
+
+    `differed` (settings) is on how many of the `inputs` that it was calibrated on each setting differs from the model;
+    None: it was calibrated on none.
+    """
 
     thresholds: Floats
+    differed: Floats | None = None
+    inputs: int = 0
 
     def __post_init__(self) -> None:
         if self.thresholds.ndim != 2 or (np.diff(self.thresholds, axis=0) < 0).any():
             raise ValueError("settings are not nested")
+        told = self.differed
+        if told is not None and (
+            told.shape != self.thresholds.shape[:1] or not ((told >= 0) & (told <= self.inputs)).all()
+        ):
+            raise ValueError("a setting differed more often than there were inputs to calibrate it on")
 
     @property
     def settings(self) -> int:
@@ -58,18 +69,24 @@ def calibrated(readings: Readings, risk: float, settings: int = STEPS) -> Path:
     if not readings.ramps:
         return Path(np.zeros((settings, 0)))
     slopes = np.array([_logistic(readings.doubts[:, k], readings.wrong[:, k]) for k in range(readings.ramps)])
-    return Path(_thresholds(slopes, _taus(readings, slopes, risk, settings)))
+    found = Path(_thresholds(slopes, _taus(readings, slopes, risk, settings)))
+    return replace(found, differed=found.wrong(readings).sum(axis=1).astype(np.float64), inputs=len(readings))
 
 
 def _taus(readings: Readings, slopes: Floats, risk: float, settings: int) -> Floats:
-    """Taus from where the first inputs leave to the boldest, their logarithms evenly spaced."""
-    first = np.quantile(_chances(readings.doubts, slopes).min(axis=1), FIRST_OUT)
-    tried = np.geomspace(min(first, risk), 0.9, 80)
+    """Taus from where the first inputs leave to the boldest, each letting out as many inputs more."""
+    chances = _chances(readings.doubts, slopes).min(axis=1)
+    first = min(np.quantile(chances, FIRST_OUT), risk)
+    tried = np.geomspace(first, 0.9, 80)
     rows = _thresholds(slopes, tried)
     found = np.array([losses(readings, exits(readings.doubts, row)).mean() for row in rows])
     bold = np.flatnonzero(found > BOLDEST * risk)
     last = tried[max(1, bold[0])] if len(bold) else tried[-1]
-    return np.geomspace(tried[0], last, settings)
+    # An input leaves at a tau above the least chance that it meets: even quantiles of these let out evenly many.
+    out = np.linspace((chances < first).mean(), (chances < last).mean(), settings)
+    taus = np.clip(np.quantile(chances, out), first, last)
+    taus[0], taus[-1] = first, last
+    return np.asarray(np.maximum.accumulate(taus))
 
 
 def _chances(doubts: Floats, slopes: Floats) -> Floats:

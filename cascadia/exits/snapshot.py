@@ -31,6 +31,9 @@ class Snapshot:
     learning: bool
     excused: tuple[float, ...] = ()
     """Empty in files of versions that knew no copies."""
+    calibrated: tuple[float, ...] = ()
+    """On how many of the `calibrated_on` inputs each setting of the path differed; empty: its bets are even."""
+    calibrated_on: int = 0
 
     def __post_init__(self) -> None:
         n = len(self.thresholds)
@@ -50,7 +53,12 @@ class Snapshot:
         rows = self.thresholds
         if len({len(row) for row in rows}) > 1 or not all(isfinite(each) for row in rows for each in row):
             raise ValueError("settings are of different ramps")
-        Path(np.array(rows).reshape(n, -1 if n else 0))
+        self.path(len(rows[0]) if rows else 0)
+
+    def path(self, ramps: int) -> Path:
+        differed = np.array(self.calibrated) if self.calibrated else None
+        thresholds = np.array(self.thresholds).reshape(len(self.thresholds), ramps)
+        return Path(thresholds, differed, self.calibrated_on)
 
 
 def snapshot(controller: Controller) -> Snapshot:
@@ -66,6 +74,8 @@ def snapshot(controller: Controller) -> Snapshot:
         withdrawn=controller.withdrawn,
         learning=controller.learning,
         excused=tuple(certificate.excused.tolist()),
+        calibrated=() if controller.path.differed is None else tuple(controller.path.differed.tolist()),
+        calibrated_on=controller.path.inputs,
     )
 
 
@@ -78,7 +88,7 @@ def resume(controller: Controller, kept: Snapshot) -> bool:
     if len(kept.drift) != len(controller.drift.sums) or not kept.thresholds:
         return False
     controller.resume(
-        Path(np.array(kept.thresholds).reshape(len(kept.thresholds), ramps)),
+        kept.path(ramps),
         withdrawn=kept.withdrawn,
         learning=kept.learning,
     )

@@ -147,6 +147,11 @@ def write_ramp(judge: Path, ramp: JudgeRamp) -> None:
         "doubts": {str(head): array_written(values, "f8") for head, values in ramp.doubts.items()},
         "thresholds": array_written(ramp.path.thresholds, "f8"),
     }
+    if ramp.path.differed is not None:
+        document |= {
+            "differed": array_written(ramp.path.differed, "f8"),
+            "calibrated_on": ramp.path.inputs,
+        }
     with atomic_write(file_of(judge)) as part:
         part.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
@@ -164,7 +169,11 @@ def read_ramp(judge: Path) -> JudgeRamp:
             numbers_in(found["bias"]),
             {int(head): numbers_in(values) for head, values in found["doubts"].items()},
             float(found["points"]),
-            Settings(numbers_in(found["thresholds"])),
+            Settings(
+                numbers_in(found["thresholds"]),
+                numbers_in(found["differed"]) if "differed" in found else None,
+                int(found.get("calibrated_on", 0)),
+            ),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise BadInput(str(path), f"cannot be read ({error})".splitlines()[0][:200], AGAIN) from None

@@ -38,10 +38,13 @@ class About:
     active: tuple[int, ...]
     thresholds: tuple[tuple[float, ...], ...]
     timings: tuple[Timing, ...]
+    differed: tuple[float, ...] = ()
+    """On how many of the `texts` each setting differs from the model; empty in files that did not say it."""
 
     @property
     def path(self) -> Settings:
-        return Settings(np.array(self.thresholds).reshape(len(self.thresholds), len(self.active)))
+        thresholds = np.array(self.thresholds).reshape(len(self.thresholds), len(self.active))
+        return Settings(thresholds, np.array(self.differed) if self.differed else None, self.texts)
 
 
 def write_ramps(folder: Path, ramps: tuple[Ramp, ...], about: About) -> None:

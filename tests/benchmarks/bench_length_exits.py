@@ -3,9 +3,10 @@
     python -m tests.benchmarks.bench_length_exits [--folder DIR] [--questions N] [--held-out M]
 
 The boldest bar on a trial's doubt that loses nothing on the first N questions is tried on M others. Live: a trial after
-0, 16, 32, 48 and 64 tokens, each paid for where it is not good enough. Fixed: the trial before any thought alone, which
-looks at the question only. Readings stay in the folder and are not taken again. The demo's model only; nothing is asked
-of a judge.
+0, 16, 32, 48 and 64 tokens, each paid for where it is not good enough. Before any thought: that trial alone. By the
+question: budgets of as many tokens and no trial, by what heads expect (`judge train --foresight`; of each question by
+folds that did not see it); with `--budgets` these alone are looked at. Readings stay in the folder and are not taken
+again. The demo's model only; nothing is asked of a judge.
 """
 
 import argparse
@@ -21,6 +22,10 @@ import numpy as np
 
 from cascadia.demo.questions.questions import training_questions
 from cascadia.demo.stages import LARGE
+from cascadia_judge.encoder.encoder import Encoder
+from cascadia_judge.foresight import learn
+from cascadia_judge.head.training import Course
+from tests.benchmarks.judge_vectors import encoder_folder
 from tests.benchmarks.length_exits import BUDGETS, record
 from tests.benchmarks.report_table import markdown
 
@@ -35,27 +40,57 @@ class Outcome(NamedTuple):
     lost: float
 
 
-def outcome(rows: Sequence[dict[str, Any]], bar: float, budgets: Sequence[int]) -> Outcome:
-    """With exits at the first trial of `budgets` whose doubt is at most `bar`."""
+def foreseen(rows: Sequence[dict[str, Any]], budgets: Sequence[int]) -> list[dict[str, Any]]:
+    """`rows` whose trials are doubted by what the question alone tells: the quality, 0-1, that thinking on adds."""
+    ids = [str(at) for at in range(len(rows))]
+    right = [[_within(row, at)["right"] for row in rows] for at in budgets] + [[row["right"] for row in rows]]
+    _, found = learn(
+        Encoder.read(encoder_folder(None)),
+        [row["text"] for row in rows],
+        ids,
+        stages=[*map(str, budgets), "whole"],
+        quality=100.0 * np.array(right),
+        course=Course(),
+    )
+    doubt = np.maximum(0.0, found.values[-1] - found.values[:-1]) / 100.0
+    return [
+        row | {"trials": [_within(row, b) | {"doubt": doubt[k, at]} for k, b in enumerate(budgets)]}
+        for at, row in enumerate(rows)
+    ]
+
+
+def _within(row: dict[str, Any], budget: int) -> dict[str, Any]:
+    """The answer within `budget` tokens of thought; the whole one where it takes no more."""
+    found = next((trial for trial in row["trials"] if trial["at"] == budget), None)
+    whole = {"at": row["tokens"], "tokens": 0, "right": row["right"]}
+    return dict(found or whole)
+
+
+def outcome(
+    rows: Sequence[dict[str, Any]], bar: float, budgets: Sequence[int], *, tries: bool = True
+) -> Outcome:
+    """With exits at the first trial of `budgets` whose doubt is at most `bar`; where it `tries`, those that were not
+    good enough are paid for."""
     tokens, right = 0, 0
     for row in rows:
         spent = 0
         for trial in (t for t in row["trials"] if t["at"] in budgets):
-            spent += trial["tokens"]
+            spent = trial["tokens"] + (spent if tries else 0)
             if trial["doubt"] <= bar:
                 tokens, right = tokens + trial["at"] + spent, right + trial["right"]
                 break
         else:
-            tokens, right = tokens + row["tokens"] + spent, right + row["right"]
+            tokens, right = tokens + row["tokens"] + (spent if tries else 0), right + row["right"]
     whole = sum(row["tokens"] for row in rows)
     return Outcome(1 - tokens / whole, 100 * (sum(row["right"] for row in rows) - right) / len(rows))
 
 
-def boldest(rows: Sequence[dict[str, Any]], budgets: Sequence[int]) -> float:
+def boldest(rows: Sequence[dict[str, Any]], budgets: Sequence[int], *, tries: bool = True) -> float:
     """Bar that saves most of those that lose nothing on `rows`; below 0, where nothing leaves, if none does."""
     bars = sorted({t["doubt"] for row in rows for t in row["trials"] if t["at"] in budgets})
-    safe = [bar for bar in bars if outcome(rows, bar, budgets).lost <= 0]
-    return max(safe, key=lambda bar: outcome(rows, bar, budgets).saved, default=-1.0)
+    told = {bar: outcome(rows, bar, budgets, tries=tries) for bar in bars}
+    safe = [bar for bar in bars if told[bar].lost <= 0]
+    return max(safe, key=lambda bar: told[bar].saved, default=-1.0)
 
 
 def main() -> int:
@@ -63,21 +98,27 @@ def main() -> int:
     options.add_argument("--folder", type=Path)
     options.add_argument("--questions", type=int, default=74)
     options.add_argument("--held-out", type=int, default=80)
+    options.add_argument("--budgets", type=int, nargs="*", help="by the question alone, no live exits")
     args = options.parse_args()
+    budgets = args.budgets or BUDGETS
     asked = [q for q in training_questions(800) if q.kind in KINDS][: args.questions + args.held_out]
     with TemporaryDirectory() as folder:
         file = (args.folder or Path(folder)) / "readings.jsonl"
         file.parent.mkdir(parents=True, exist_ok=True)
-        asyncio.run(record(asked, LARGE, file))
+        asyncio.run(record(asked, LARGE, file, budgets))
         found = {row["text"]: row for row in map(json.loads, file.read_text().splitlines())}
     rows = [found[q.text] for q in asked]
-    seen, held_out = rows[: args.questions], rows[args.questions :]
+    held_out = rows[args.questions :]
     print(f"{len(held_out)} held out: {100 * np.mean([r['right'] for r in held_out]):.1f} % right, ", end="")
     print(f"{np.mean([r['tokens'] for r in held_out]):.0f} tokens in the mean")
     table, met = [], []
-    for name, budgets in (("live", BUDGETS), ("fixed, by the question", BUDGETS[:1])):
-        bar = boldest(seen, budgets)
-        got = outcome(held_out, bar, budgets)
+    told = foreseen(rows, budgets)
+    ways = [("by the question", told, budgets, False)]
+    if args.budgets is None:
+        ways += [("live", rows, BUDGETS, True), ("before any thought", rows, BUDGETS[:1], True)]
+    for name, known, at, tries in ways:
+        bar = boldest(known[: args.questions], at, tries=tries)
+        got = outcome(known[args.questions :], bar, at, tries=tries)
         met.append(got.saved >= SAVED and got.lost <= LOST)
         table.append([name, f"{bar:.2f}", f"{100 * got.saved:.1f} %", f"{got.lost:.1f} points"])
     print(markdown(["exits", "doubt", "tokens saved (asked 15 %)", "quality lost (asked <= 1)"], table))

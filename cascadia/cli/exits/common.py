@@ -111,6 +111,7 @@ def chosen(
         texts=len(seen),
         active=active,
         thresholds=tuple(tuple(row) for row in path.thresholds.tolist()),
+        differed=() if path.differed is None else tuple(path.differed.tolist()),
         timings=timings,
     )
     return Chosen(about, expected(seen, timings[0], risk, active).mean)

@@ -21,6 +21,12 @@ def test_a_trial_that_is_not_good_enough_is_paid_for() -> None:
     assert outcome(rows, 0.2, (0,)).saved == 1 - 45 / 40
 
 
+def test_a_budget_that_is_not_chosen_costs_nothing() -> None:
+    rows = [reading((0, 0.9, False), (16, 0.1, True))]
+    assert outcome(rows, 0.2, (0, 16), tries=False) == (1 - (16 + 5) / 40, 0.0)
+    assert outcome(rows, 0.0, (0, 16), tries=False) == (0.0, 0.0)
+
+
 def test_the_boldest_bar_that_loses_nothing_is_taken() -> None:
     rows = [reading((0, 0.1, True)), reading((0, 0.3, True)), reading((0, 0.5, False))]
     assert boldest(rows, (0,)) == 0.3

@@ -12,6 +12,8 @@ from cascadia.exits.snapshot import resume, snapshot
 
 PATH = Path(np.array([[0.02, 0.05], [0.1, 0.2], [0.4, 0.6]]))
 
+CALIBRATED = Path(PATH.thresholds, np.array([1.0, 2.0, 9.0]), 100)
+
 
 def fed(controller: Controller, seed: int, inputs: int, wrong: float) -> list[tuple[Event | None, int]]:
     """What it says of each of `inputs`, whose ramps are `wrong` so often."""
@@ -24,9 +26,10 @@ def fed(controller: Controller, seed: int, inputs: int, wrong: float) -> list[tu
     return found
 
 
+@pytest.mark.parametrize("path", [PATH, CALIBRATED], ids=["even bets", "bets by calibration"])
 @pytest.mark.parametrize("at", [0, 37, 180, 700])
-def test_it_goes_on_where_it_left_off(at: int) -> None:
-    first, whole = Controller(Promise(0.1, 0.9), PATH), Controller(Promise(0.1, 0.9), PATH)
+def test_it_goes_on_where_it_left_off(at: int, path: Path) -> None:
+    first, whole = Controller(Promise(0.1, 0.9), path), Controller(Promise(0.1, 0.9), path)
     fed(first, 1, at, 0.02)
     kept = snapshot(first)
     second = Controller(Promise(0.1, 0.9), Path(np.zeros((5, 2))))
@@ -70,3 +73,6 @@ def test_evidence_that_cannot_be_is_refused() -> None:
         replace(kept, differed=(3.0, 0.0, 0.0))
     with pytest.raises(ValueError, match="do not match"):
         replace(kept, passed=())
+    for calibrated in ((1.0,), (0.0, 2.0, 101.0)):
+        with pytest.raises(ValueError, match="to calibrate it on"):
+            replace(kept, calibrated=calibrated, calibrated_on=100)

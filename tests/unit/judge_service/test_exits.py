@@ -123,8 +123,11 @@ def test_a_ramp_is_read_as_it_was_written_and_only_for_its_judge(tmp_path: Path)
     judge.write_text("{}")
     with pytest.raises(BadInput, match=r"has no head\.json\.exits beside it"):
         read_ramp(judge)
-    write_ramp(judge, replace(RAMP, judge_sha256=digest(judge), doubts={1: np.array([0.5, -1.0])}))
+    path = Settings(RAMP.path.thresholds, np.arange(9.0), 20)
+    write_ramp(judge, replace(RAMP, judge_sha256=digest(judge), doubts={1: np.array([0.5, -1.0])}, path=path))
     found = read_ramp(judge)
+    assert found.path.differed is not None
+    assert (found.path.differed.tolist(), found.path.inputs) == (list(range(9)), 20)
     assert found.doubts[1].tolist() == [0.5, -1.0]
     assert np.array_equal(found.path.thresholds, RAMP.path.thresholds)
     judge.write_text("{ }")

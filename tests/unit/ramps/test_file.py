@@ -30,6 +30,7 @@ def about(folder: Path) -> About:
         (1,),
         ((0.1,), (0.2,)),
         (timing,),
+        (2.0, 5.0),
     )
 
 
@@ -38,6 +39,8 @@ def test_they_come_back_as_they_were(tmp_path: Path) -> None:
     ramps, said = read_ramps(tmp_path)
     assert said == about(tmp_path)
     assert said.path.thresholds.tolist() == [[0.1], [0.2]]
+    assert said.path.differed is not None
+    assert (said.path.differed.tolist(), said.path.inputs) == ([2.0, 5.0], 500)
     for found, ramp in zip(ramps, RAMPS, strict=True):
         assert (found.tensor, found.share) == (ramp.tensor, ramp.share)
         assert np.array_equal(found.weight, ramp.weight)
