@@ -124,8 +124,8 @@ def plan(
 ) -> PlanResult:
     """The plan for `problem`; at the `deadline` (None: none) the best found by then, with notes on what was left out.
 
-    Raises `BadInput` for a stage that fits nowhere, `Infeasible` where no plan keeps the objective's bounds, and
-    `OutOfTime` where none was found by the deadline.
+    Raises `Infeasible` where a stage needs more GPUs than there are, or no plan keeps the objective's bounds,
+    `BadInput` for a stage that no number of them holds, and `OutOfTime` where no plan was found by the deadline.
     """
     deadline, started = deadline or Deadline(), clock()
 
@@ -561,6 +561,8 @@ def _finish(
             at_least=1.0,
             deadline=search.deadline,
         )
+        # Cut short before anything was found, it has not shown that there is no more.
+        carries = None if carries <= 1.0 and search.deadline.passed else carries
     proof = _proof(proving.result(), formulation, _slowest_stage_s(run, problem), len(found.candidates))
     proof = replace(proof, rate_bound_rps=rate_bound_rps(search, routing))
     quality = QualityPrediction(

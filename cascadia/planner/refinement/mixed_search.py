@@ -49,19 +49,27 @@ def with_mixed(
     """`found`, or where a mixture is better, that, among what was found: routings keep their numbers."""
     search, best = found.search, found.best
     assert best is not None
-    least = least_quality(search.problem.objective, best.quality_lower)
-    chosen = found
+    objective, chosen = search.problem.objective, found
+    least = least_quality(objective, best.quality_lower)
     for part in _each_part(search):
-        # Whoever is offered this part alone gets what `where_none` finds: so who is offered more is not worse off.
-        alone = not _keeps(part, found)
-        mixed = capable(part, least) if alone else mixtures(part, least)
+        # Whoever is offered this part alone, or asks for tighter bounds, gets what `where_none` finds: so whoever is
+        # offered more, or asks for less, is not worse off.
+        as_where_none = bool(objective.bounds) or objective.goal == "cost" or not _keeps(part, found)
+        mixed = _capable_of_better(part, least, chosen) if as_where_none else mixtures(part, least)
         if mixed is None or search.deadline.leaves_out(MIXTURES):
             continue
         progress(MIXTURES)
         only = restricted(part, mixed)
-        starts = list(fullest(only) if alone else _starts(only, found))
+        starts = [*(fullest(only) if as_where_none else ()), *_starts(only, found)]
         chosen = _better(chosen, found, mixed, searched(only, solver_of, effort, progress, starts))
     return chosen
+
+
+def _capable_of_better(part: Search, least: float, chosen: Found) -> Routings | None:
+    """Those of `capable` that may be better than what was `chosen`: where cost counts, what may cost less."""
+    assert chosen.best is not None
+    cost = part.problem.objective.goal == "cost"
+    return capable(part, least, below_usd=chosen.best.usd_per_hour if cost else np.inf)
 
 
 def where_none(
@@ -113,9 +121,9 @@ def _better(chosen: Found, found: Found, mixed: Routings, one: Found) -> Found:
     return _among(found, mixed, one)
 
 
-def capable(search: Search, least: float) -> Routings | None:
+def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routings | None:
     """The cheapest mixtures of at least that quality, and those that seem to sustain the most, of all that seem to
-    sustain today's rate or nearly; None where none does.
+    sustain today's rate or nearly; of these, what may cost less than `below_usd` an hour. None where none does.
     """
     problem = search.problem
     bounds = bounded(problem.quality, least, problem.confidence, problem.seed)
@@ -125,10 +133,12 @@ def capable(search: Search, least: float) -> Routings | None:
     only = restricted(search, mixed)
     seems = estimates(only, np.arange(len(mixed)))
     good = np.flatnonzero((mixed.lower >= least) & (seems >= HOPELESS))
-    cheapest = good[np.argsort(_cost(search, mixed)[good], kind="stable")]
+    cost = _cost(search, mixed)
+    cheapest = good[np.argsort(cost[good], kind="stable")]
     fullest_ = good[np.argsort(-seems[good], kind="stable")]
-    chosen = {k: None for order in (cheapest, fullest_) for k in _one_of_each_chord(order, chord)}
-    return mixed.take(np.array(list(chosen))) if chosen else None
+    chosen = dict.fromkeys(k for order in (cheapest, fullest_) for k in _one_of_each_chord(order, chord))
+    few = [k for k in chosen if cost[k] < below_usd]
+    return mixed.take(np.array(few)) if few else None
 
 
 def _one_of_each_chord(order: Ints, chord: Ints) -> list[int]:

@@ -183,7 +183,7 @@ def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
 def start_search(
     problem: Problem, routings: Routings, threads: ThreadPoolExecutor, deadline: Deadline | None = None
 ) -> Search:
-    """Find every stage's shapes. `deadline`: none where None. Raises `BadInput` for a stage that fits nowhere."""
+    """Find every stage's shapes. `deadline`: none where None. Raises as `shapes` does for a stage that fits nowhere."""
     verdict_s = 0.0
     delays = verdict_delays(problem)
     if delays is not None:

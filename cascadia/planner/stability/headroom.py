@@ -61,7 +61,8 @@ def headroom(
     def late() -> bool:
         return deadline is not None and deadline.leaves_out("how much more traffic the plan carries")
 
-    most = min(OVERLOADED / max(max(shares.values(), default=1.0), 1.0 / MOST), MOST)
+    # Nothing is shared out where APIs without limits answer all.
+    most = min(OVERLOADED / max(max(shares.values(), default=0.0), 1.0 / MOST), MOST)
     found = largest(seems, at_least, max(most, at_least), LIKELY * most)
     if found <= at_least or holds(found):
         return found

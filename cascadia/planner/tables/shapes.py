@@ -4,10 +4,11 @@ cache.
 DESIGN section 5.1; Cascadia section 3.2 "Parallelism strategy search".
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 
 from cascadia.domain.cluster import Cluster, Pool
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, Infeasible
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing, valid_shapes
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
@@ -15,6 +16,9 @@ from cascadia_sim.models.architecture import Architecture
 
 MAX_REPLICA_NODES = 4
 """A replica that spans more nodes than this is not considered."""
+
+FULL_NODE = 8
+"""A node is taken to have room for so many GPUs, where it is asked on how many a model would fit."""
 
 MAX_PIPELINE = 4
 """Pipelines are no deeper than this, unless the model needs it to fit at its tensor-parallel degree."""
@@ -67,7 +71,8 @@ def shapes(
 ) -> tuple[Shape, ...]:
     """All shapes of `architecture` on `cluster`, smallest first, less those that others make needless.
 
-    `min_kv_tokens` is the longest request: a replica must hold it. Raises `BadInput` where nothing fits.
+    `min_kv_tokens` is the longest request: a replica must hold it. Where nothing fits, raises `Infeasible` with the
+    GPUs on which one would, or `BadInput` where more GPUs of these kinds would not help.
     """
     found: list[Shape] = []
     worst = ""
@@ -76,12 +81,34 @@ def shapes(
         found += fitting if needless_too else _worthwhile(fitting)
         worst = why or worst
     if not found:
-        raise BadInput(
-            f"stages: {name}",
-            f"the model fits no shape on this cluster ({worst or 'no tensor-parallel degree divides its heads'})",
-            "give it more or larger GPUs, quantise it, or shorten max_model_len",
-        )
+        why = worst or "no tensor-parallel degree divides its heads"
+        grown = [
+            each for pool in cluster.pools for each in _enough(architecture, config, pool, min_kv_tokens)
+        ]
+        raise _fits_nowhere(name, why, min(grown, key=lambda pool: pool.gpus, default=None))
     return tuple(sorted(found, key=lambda s: (s.gpus, s.pool, s.tp)))
+
+
+def _fits_nowhere(name: str, why: str, enough: Pool | None) -> BadInput | Infeasible:
+    """Refusal of a model that fits on no pool, and would on `enough`."""
+    what = f"the model fits no shape on this cluster ({why})"
+    if enough is None:
+        instead = "give it larger GPUs, quantise it, or shorten max_model_len"
+        return BadInput(f"stages: {name}", what, instead)
+    nodes = f"{enough.nodes} nodes of {enough.gpus_per_node}" if enough.nodes > 1 else "on one node"
+    return Infeasible(
+        f"stages: {name}: {what}",
+        f"a replica fits on {enough.gpus} GPUs of pool {enough.name} ({nodes}); or give it larger GPUs, quantise it,"
+        " shorten max_model_len, or leave it out",
+    )
+
+
+def _enough(architecture: Architecture, config: EngineConfig, pool: Pool, tokens: int) -> Iterator[Pool]:
+    """The pool with as many GPUs as a replica needs, if it fits on so many nodes as one may span."""
+    full = max(FULL_NODE, pool.gpus_per_node)
+    in_node = [replace(pool, nodes=1, gpus_per_node=gpus) for gpus in range(pool.gpus_per_node + 1, full + 1)]
+    nodes = [replace(pool, nodes=n, gpus_per_node=full) for n in range(2, MAX_REPLICA_NODES + 1)]
+    yield from [each for each in (*in_node, *nodes) if _fitting(architecture, config, each, tokens)[0]][:1]
 
 
 def _fitting(

@@ -154,7 +154,7 @@ def test_a_model_that_fits_no_shape(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     write_inputs(tmp_path)
     write_spec(tmp_path, changed("cluster.pools.0", {"gpu": "l4", "nodes": 1, "gpus_per_node": 1}))
     result = CliRunner().invoke(main, ["plan", "cascade.yaml", "--out", "plan"])
-    assert result.exit_code == 2
-    assert result.stderr.startswith("error: stages: medium: the model fits no shape on this cluster (")
+    assert result.exit_code == 3
+    assert result.stderr.startswith("infeasible: stages: medium: the model fits no shape on this cluster (")
     assert result.stderr.count("\n") == 1
     assert not Path("plan").exists()

@@ -32,6 +32,25 @@ def test_a_plan_made_in_no_time_holds_and_says_what_was_left_out(case) -> None: 
     assert result.plan.headroom is None
 
 
+class EndsInHeadroom(Deadline):
+    """Deadline that passes once it has been asked whether there is time for the headroom."""
+
+    asked = 0
+
+    @property
+    def passed(self) -> bool:
+        return self.asked > 1
+
+    def leaves_out(self, what: str) -> bool:
+        self.asked += what == "how much more traffic the plan carries"
+        return super().leaves_out(what)
+
+
+def test_headroom_that_was_cut_short_is_not_told_as_none() -> None:
+    """That a plan carries hardly more was once told where nobody had looked."""
+    assert briefly(CASES[0], deadline=EndsInHeadroom()).plan.headroom is None
+
+
 def test_what_was_not_found_in_time_is_not_called_infeasible() -> None:
     hard = problem(objective=Objective("latency", 0.95, 52.0, 0.001))
     with pytest.raises(OutOfTime, match="does not show that there is none; a longer --time-limit"):

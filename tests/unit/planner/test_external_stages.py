@@ -125,6 +125,9 @@ def test_below_the_break_even_rate_a_plan_needs_no_gpu_and_above_it_does() -> No
     )
     assert words.headline(found.plan, {}).startswith("APIs alone serve 0.0185 requests/s")
     told = next(note for note in found.notes if note.startswith("own "))
+    # Nothing limits the API: that it carries hardly more was once said of it.
+    assert found.plan.headroom is not None
+    assert found.plan.headroom > 100
     rate = float(told.split("pays from ")[1].split(" ")[0])
     cheapest = min(shape.usd_per_hour for shape in found.search.shapes[0])
     assert rate == pytest.approx(cheapest / 3600 / usd_per_request(slow, 1), rel=0.05)

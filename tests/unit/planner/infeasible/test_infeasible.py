@@ -246,9 +246,20 @@ def test_a_latency_bound_out_of_reach_names_the_lowest_that_was_found(goal: str)
     assert plan(loosened).plan.predicted.objective_s <= lowest_s
 
 
-def test_a_model_that_fits_no_shape_is_bad_input() -> None:
+def test_a_model_that_needs_more_memory_names_gpus_that_hold_it() -> None:
+    given = problem(FIVE[3:4], pools=small_node("l4", 1), trace=traffic(60, 0.2), quality_min=40.0)
+    text = message(given)
+    assert "stages: s0: the model fits no shape on this cluster (memory: " in text
+    gpus = named(r"a replica fits on (\d+) GPUs of pool a \(on one node\)", text)
+    assert plan(with_pools(given, *small_node("l4", int(gpus)))).plan.gpus <= gpus
+    with pytest.raises(Infeasible, match="the model fits no shape"):
+        plan(with_pools(given, *small_node("l4", int(gpus) - 1)))
+
+
+def test_a_model_that_no_number_of_such_gpus_holds_is_bad_input() -> None:
+    huge = problem(("moonshotai/Kimi-K2-Instruct",), pools=small_node("t4", 1), quality_min=40.0)
     with pytest.raises(BadInput, match=r"stages: s0: the model fits no shape on this cluster .*quantise it"):
-        plan(problem(FIVE[4:], pools=small_node("l4", 1), quality_min=40.0))
+        plan(huge)
 
 
 def test_more_questions_prove_more() -> None:

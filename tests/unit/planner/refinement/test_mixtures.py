@@ -12,7 +12,7 @@ import pytest
 from cascadia.dispatch.turns import takes_other
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import Level, Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json, write_plan
 from cascadia.planner import plan as planning
@@ -25,6 +25,7 @@ from cascadia.planner.replay.replay import gate_decisions, replay
 from cascadia.planner.search.context import start_search
 from cascadia.report import words
 from cascadia_traces.formats.writing import write_trace
+from tests.benchmarks.exhaustive import random_problem
 from tests.unit.cli.commands import run
 from tests.unit.planner.problems import (
     LARGE,
@@ -93,6 +94,18 @@ def test_nobody_is_worse_off_for_there_being_mixtures(bar: float, monkeypatch: p
             plain.predicted.usd_per_hour,
             plain.predicted.objective_s,
         )
+
+
+def test_a_looser_bound_costs_no_more_where_only_a_mixture_keeps_the_tighter_one() -> None:
+    """Mixtures that are looked for where no routing keeps a bound were not looked for where one does: $10 for $7.5."""
+    given = random_problem(0, requests=200)
+
+    def usd(ttft_s: float) -> float:
+        bar = given.objective.quality_min
+        asked = Objective("cost", 0.95, bar, levels=(Level("ttft", 0.5, ttft_s),))
+        return briefly(replace(given, objective=asked)).plan.predicted.usd_per_hour
+
+    assert usd(0.25) <= usd(0.176)
 
 
 def test_a_written_mixture_is_played_again_as_it_was_planned(tmp_path: Path) -> None:
