@@ -21,7 +21,7 @@ from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.profile import STRETCH_S, Foretold, Profile
 from cascadia.controller.scale.rate import Arrivals
 from cascadia.controller.scale.size import Load, Queues, Quiet, counts_for, fitting, within
-from cascadia.controller.scale.sizes import StageSize, sizes_of
+from cascadia.controller.scale.sizes import StageSize, in_time_s, sizes_of
 from cascadia.controller.scale.steps import alive, steps_to
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
@@ -77,6 +77,7 @@ class Scaler:
         self._plan: Path | None = None
         self._startup_s: Startup = startups([])
         self._sizes: tuple[StageSize, ...] = ()
+        self._in_time_s = 0.0
         self._quiet, self._lately = Quiet(quiet_s), Quiet(LATELY_S)
         self._queues = Queues()
         self._told: Mapping[Kind, int] = {}
@@ -173,6 +174,7 @@ class Scaler:
     def _adopt(self, plan: Path) -> None:
         found = read_plan(plan)
         self._sizes = sizes_of(found, self._fleet.desired(plan, {}))
+        self._in_time_s = in_time_s(found)
         self.planned_rps, self._follows = found.predicted.rate_rps, follows_rate(found)
         self._quiet, self._lately = Quiet(self._quiet_s), Quiet(min(LATELY_S, self._quiet_s))
         self._plan, self._short_since_s = plan, None
@@ -184,17 +186,19 @@ class Scaler:
         self.rate_rps = self.arrivals.ahead_rps(slowest_s)
         if self.rate_rps is None:
             return None
-        lasting_rps = self.arrivals.lasting_rps(slowest_s) or self.rate_rps
+        lasting_rps = came_rps = self.arrivals.lasting_rps() or self.rate_rps
         self.foretold = self.profile.ahead(now_s, slowest_s)
         if self.foretold is not None and self.foretold.rps > (1.0 + RISE) * self.rate_rps:
             # What is foretold is no burst: it is kept as long as any load.
             self.rate_rps = lasting_rps = self.foretold.rps
-        queues = self._queues.least(now_s, load)
+        grows = {planned_stage(r.kind.stage) for r in observed.replicas if r.state == "starting"}
+        queues = self._queues.least(now_s, load, grows, slowest_s)
+        if sum(load.in_hand.values()) <= self._in_time_s * came_rps:
+            # A stage that is fuller than planned is no queue yet while the whole is in time: gears see to it.
+            queues = {}
         there, wanted, lasting = alive(observed), dict[Kind, int](), dict[Kind, int]()
         for size in self._sizes:
-            # Whoever starts is there for what waits.
-            grows = any(r.state == "starting" for r in observed.replicas if r.kind.stage == size.stage)
-            waits = 0.0 if grows else queues.get(planned_stage(size.stage), 0.0)
+            waits = queues.get(planned_stage(size.stage), 0.0)
             wanted |= counts_for(size, self.rate_rps, waits)
             lasting |= counts_for(size, lasting_rps, waits)
         if not self._told:

@@ -5,7 +5,7 @@ wanted within `quiet_s`.
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from math import floor
 
@@ -47,20 +47,32 @@ def _cheapest(size: StageSize, short_rps: float) -> Kind:
 
 
 class Queues:
-    """Record of what was in hand of each stage all through the last `LASTING_S`: what is there shortly passes."""
+    """Record of what was in hand of each stage all through the last `LASTING_S`: what is there shortly passes. Of a
+    stage that has just grown it begins anew, as who was started is there for what waits."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, Load]] = deque()
+        self._seen: dict[str, deque[tuple[float, float]]] = {}
 
-    def least(self, at_s: float, load: Load) -> Mapping[str, float]:
-        """Adds what is in hand now, and tells what was there all the while; nothing, before so long was seen."""
-        self._seen.append((at_s, load))
-        while len(self._seen) > 1 and self._seen[1][0] <= at_s - LASTING_S:
-            self._seen.popleft()
-        if at_s - self._seen[0][0] < LASTING_S:
-            return dict.fromkeys(load.in_hand, 0.0)
-        stages = load.in_hand
-        return {stage: min(each.in_hand.get(stage, 0.0) for _, each in self._seen) for stage in stages}
+    def least(self, at_s: float, load: Load, grows: Container[str], startup_s: float) -> Mapping[str, float]:
+        """Adds what is in hand now, and tells what was there all the while and, falling as it does, will be in
+        `startup_s`; nothing, before so long was seen. `grows`: stages of which a replica is starting."""
+        return {
+            stage: self._stays(stage, at_s, held, stage in grows, startup_s)
+            for stage, held in load.in_hand.items()
+        }
+
+    def _stays(self, stage: str, at_s: float, held: float, grows: bool, startup_s: float) -> float:
+        seen = self._seen.setdefault(stage, deque())
+        if grows:
+            seen.clear()
+        seen.append((at_s, held))
+        while len(seen) > 1 and seen[1][0] <= at_s - LASTING_S:
+            seen.popleft()
+        began_s, before = seen[0]
+        if at_s - began_s < LASTING_S:
+            return 0.0
+        falls = max(0.0, before - held) / (at_s - began_s)
+        return max(0.0, min(each for _, each in seen) - falls * startup_s)
 
 
 class Quiet:

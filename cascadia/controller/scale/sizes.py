@@ -6,6 +6,10 @@ sharing, times grow as 1 / (1 - rho). So a stage may be loaded more than its pla
 `OF_THE_BOUND` of what the objective allows, but for `MOST_LOAD`; and it is never loaded less than rho0: the plan was
 simulated there, and kept its bounds. A margin below that is a whole replica more than planned at the planned rate, half
 as many again where there are two.
+
+On a ladder of gears spare room is quality: borders scale with the stage that has the least of it (`domain/gear.py`), so
+a fuller stage means lighter gears. There a stage gets what its plan gives it, and one that is emptier than the fullest
+a tenth more, so that the noise of a rate near a whole number of replicas starts no more than it must.
 """
 
 from collections.abc import Mapping
@@ -16,6 +20,8 @@ from cascadia.domain.plan import Plan, StagePrediction
 
 MOST_LOAD = 0.75
 OF_THE_BOUND = 0.7
+SPARED = 1.1
+"""Times its planned load that a stage on a ladder of gears is given, where it is emptier than the fullest."""
 ASSUMED_LOAD = 0.85
 """Of a plan that does not tell, since it is older."""
 ODD = 1.3
@@ -43,6 +49,15 @@ def sizes_of(plan: Plan, desired: Desired) -> tuple[StageSize, ...]:
     return tuple(_size(plan, desired, stage) for stage in stages)
 
 
+def in_time_s(plan: Plan) -> float:
+    """Mean latency at which the p95 of all requests would pass the objective's bound, times growing as a whole. By
+    Little's law, so many seconds of its requests may be in hand of a fleet before it has a queue."""
+    told, deadline = plan.predicted.e2e, plan.objective.deadline
+    if deadline is None or told.p95_s <= 0.0:
+        return ODD * told.mean_s
+    return told.mean_s * max(1.0, deadline.max_s / told.p95_s)
+
+
 def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
     counts = {kind: n for kind, n in desired.counts.items() if kind.stage == stage and n}
     told = _predicted(plan, stage)
@@ -52,6 +67,8 @@ def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
     load = told.load or ASSUMED_LOAD
     deadline = plan.objective.deadline
     may = _most_load(load, told.latency.p95_s, None if deadline is None else deadline.max_s)
+    if len(plan.gears) > 1:
+        may = min(may, max(load, min(SPARED * load, _fullest(plan))))
     planned_rps = {kind: desired.capacity(kind) for kind in counts}
     holds_s = (
         told.latency.mean_s * max(1.0, (1.0 - load) / (1.0 - may)) if load < 1.0 else told.latency.mean_s
@@ -63,6 +80,10 @@ def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
         {kind: rps * may / load for kind, rps in planned_rps.items()},
         ODD * holds_s,
     )
+
+
+def _fullest(plan: Plan) -> float:
+    return max(told.load or ASSUMED_LOAD for told in plan.predicted.stages)
 
 
 def _most_load(load: float, p95_s: float, bound_s: float | None) -> float:

@@ -4,9 +4,10 @@ import numpy as np
 
 from cascadia.domain.workload import Floats
 
-WINDOWS_S = (30.0, 60.0, 120.0)
-STEADY_S = 300.0
-"""A window that long is taken as it is."""
+SHORT_S = (30.0, 60.0)
+"""Of windows that short, what is sure of their rate is taken."""
+RATE_S, STEADY_S = 120.0, 300.0
+"""Windows that long are taken as they are."""
 SURE = 2.0
 """Standard errors."""
 FEWEST = 6

@@ -12,8 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.controller.decide.decide import MovePolicy
-from cascadia.controller.decide.planning import Replanner
-from cascadia.controller.decide.replan import PlanningFailed, Replanned, Request
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.loop import Controller
@@ -158,14 +156,18 @@ def adaptive(
 
 
 def inner_loop(world: World, tell: Callable[[float], None]) -> Outcome:
-    """The controller's inner loop alone: nobody finds another plan."""
-
-    async def none_found(request: Request, limit_s: float) -> Replanned:
-        raise PlanningFailed("the inner loop is alone")
-
+    """The controller's inner loop alone: nobody plans."""
     fleet = world.fleet()
-    controller = controller_of(world, "inner", fleet, {}, scales=True, replanner=none_found)
-    asyncio.run(live(world, fleet, controller, tell))
+    controller = controller_of(world, "inner", fleet, {}, scales=True)
+
+    async def scaled() -> None:
+        fleet.look = controller.scale
+        while fleet.now_s < world.day.duration_s:
+            await fleet.drive(fleet.now_s + WINDOW_S)
+            tell(fleet.now_s)
+        await controller.rest()
+
+    asyncio.run(scaled())
     return _outcome("the inner loop alone", world, fleet, controller.state.entries())
 
 
@@ -291,9 +293,8 @@ def controller_of(
     *,
     scales: bool = False,
     before: Sequence[Day] = (),
-    replanner: Replanner | None = None,
 ) -> Controller:
-    """The inner loop is off unless it `scales`; `replanner` None: the planner."""
+    """The inner loop is off unless it `scales`."""
     folder = world.folder / "runs" / name
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "history.jsonl").unlink(missing_ok=True)
@@ -312,7 +313,7 @@ def controller_of(
         settings,
         fleet,
         fleet.log,
-        replanner or KeptPlanner(world.folder / "plans", fleet, world.planning_s),
+        KeptPlanner(world.folder / "plans", fleet, world.planning_s),
         clock=lambda: fleet.now_s,
         load=fleet if scales else None,
         evaluations=Evaluations(world.day, fleet),

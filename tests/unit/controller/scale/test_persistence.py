@@ -48,8 +48,8 @@ def test_replicas_are_asked_for_the_third_such_burst_but_not_for_the_tenth(seed:
         assert found is not None
         return found
 
-    assert asked(600.0 * 2 + 60.0) > 18.0
-    assert asked(600.0 * 10 + 60.0) < 14.0
+    assert asked(600.0 * 2 + 35.0) > 16.0
+    assert asked(600.0 * 10 + 35.0) < 14.0
 
 
 @pytest.mark.parametrize("seed", range(5))

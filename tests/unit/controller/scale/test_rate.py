@@ -1,11 +1,12 @@
-"""The rate to come: a jump within seconds, bursts not taken for one, a rise followed to when a replica is ready."""
+"""The rate to come: a jump within seconds, bursts not taken for one, and no more than two minutes ask for."""
 
 from collections.abc import Callable
+from math import ceil
 
 import numpy as np
 import pytest
 
-from cascadia.controller.scale.rate import MOST_AHEAD, Arrivals
+from cascadia.controller.scale.rate import Arrivals
 
 LOOK_S = 5.0
 
@@ -45,28 +46,47 @@ def test_bursts_that_come_each_minute_are_not_taken_for_a_rise(seed: int) -> Non
     assert found < 26.0
 
 
-def test_a_rise_is_followed_on_to_when_a_replica_is_ready() -> None:
-    rising = seen(lambda at_s: 5.0 + at_s / 200.0, 3600.0)
-    now, later = rising.ahead_rps(0.0), rising.ahead_rps(240.0)
-    assert now is not None
-    assert later is not None
-    assert now == pytest.approx(23.0, rel=0.05)
-    assert later == pytest.approx(23.0 + 240.0 / 200.0, rel=0.05)
-
-
 @pytest.mark.parametrize("ago_s", [200.0, 300.0, 400.0])
 def test_a_jump_is_not_followed_beyond_itself(ago_s: float) -> None:
     found = seen(lambda at_s: 6.0 if at_s < 3600.0 - ago_s else 18.0, 3600.0).ahead_rps(240.0)
     assert found == pytest.approx(18.0, rel=0.07)
 
 
-def test_a_rise_goes_no_further_than_a_share_of_the_rate() -> None:
-    rising = seen(lambda at_s: 5.0 + at_s / 200.0, 3600.0)
-    far = rising.ahead_rps(1e6)
-    near = rising.ahead_rps(0.0)
-    assert far is not None
-    assert near is not None
-    assert far < (1.0 + MOST_AHEAD) * near
+RATES: dict[str, Callable[[float], float]] = {
+    "flat, where one replica is full": lambda _: 12.0,
+    "an hour at half, an hour at one and a half": lambda at_s: 6.0 if at_s % 7200.0 < 3600.0 else 18.0,
+    "a sine of 78 minutes": lambda at_s: 11.0 - 6.6 * np.cos(2.0 * np.pi * at_s / 4680.0),
+    "bursts of 80 s each seven minutes": lambda at_s: 20.0 if at_s % 420.0 < 80.0 else 8.0,
+    "levels": lambda at_s: (9.4, 12.1, 8.1, 16.5, 11.0)[int(at_s // 1500.0) % 5],
+}
+
+
+@pytest.mark.parametrize("name", RATES)
+@pytest.mark.parametrize("seed", range(2))
+def test_where_the_rate_alone_moves_it_holds_what_two_minutes_ask_for_and_hardly_more(
+    name: str, seed: int
+) -> None:
+    """A replica for each 12 requests/s that ten minutes, each by its last two, asked for: such lines are never held
+    less than, and at most 2 % more is paid."""
+    rng, arrivals, came = np.random.default_rng(seed), Arrivals(), 0.0
+    asked, lasting, ahead = [], [], []
+    for at_s in np.arange(0.0, 3 * 3600.0, LOOK_S).tolist():
+        arrivals.add(at_s, came)
+        came += float(rng.poisson(LOOK_S * RATES[name](at_s)))
+        last_s, last = arrivals.looks[-1]
+        before = [count for seen_s, count in arrivals.looks if seen_s == last_s - 120.0]
+        if not before:
+            continue
+        rates = (last - before[0]) / 120.0, arrivals.lasting_rps(), arrivals.ahead_rps(245.0)
+        assert None not in rates
+        for rps, counts in zip(rates, (asked, lasting, ahead), strict=True):
+            counts.append(max(1, ceil(rps / 12.0 - 1e-6)))
+    lines, ours = [], []
+    for i in range(len(asked)):
+        lines.append(max(asked[max(0, i - 120) : i + 1]))
+        ours.append(max(*lasting[max(0, i - 120) : i + 1], *ahead[max(0, i - 24) : i + 1]))
+    assert all(own >= of_lines for own, of_lines in zip(ours, lines, strict=True))
+    assert sum(ours) <= 1.02 * sum(lines)
 
 
 def test_a_router_that_begins_anew_is_no_fall_of_the_rate() -> None:

@@ -15,8 +15,8 @@ from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Rou
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop, apply
 from cascadia.controller.scale.load import RoutersLoad
 from cascadia.controller.scale.size import Load
-from cascadia.domain.objective import Goal
-from cascadia.files.plan_file import write_plan
+from cascadia.domain.objective import Goal, Objective
+from cascadia.files.plan_file import read_plan, write_plan
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import traffic
 
@@ -190,6 +190,27 @@ def test_a_queue_counts_though_the_rate_is_the_same(tmp_path: Path) -> None:
     assert not world.taken
     world.in_hand = {"small": 1.0, "large": 1e4}
     world.live(700.0, controller)
+    assert {step.kind.stage for _, step in world.taken if isinstance(step, Start)} == {"large"}
+
+
+def test_a_stage_that_is_fuller_than_planned_is_no_queue_while_the_whole_is_in_time(tmp_path: Path) -> None:
+    """By Little's law 10 requests a second of a plan whose p95 is half of what is allowed may have twice its mean
+    latency in hand."""
+    world = World(tmp_path, lambda _: 10.0)
+    told = read_plan(world.plan)
+    e2e = replace(told.predicted.e2e, mean_s=4.0, p95_s=10.0)
+    write_plan(
+        replace(
+            told, objective=Objective("cost", 0.95, None, 20.0), predicted=replace(told.predicted, e2e=e2e)
+        ),
+        world.plan,
+    )
+    controller = world.live(600.0)
+    world.in_hand = {"small": 1.0, "large": 75.0}
+    world.live(800.0, controller)
+    assert not world.taken
+    world.in_hand = {"small": 1.0, "large": 85.0}
+    world.live(1000.0, controller)
     assert {step.kind.stage for _, step in world.taken if isinstance(step, Start)} == {"large"}
 
 

@@ -1,15 +1,18 @@
 """How many replicas: enough for the rate and what is in hand, no more than there are GPUs, none stopped too soon."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.scale.as_scaled import as_scaled
-from cascadia.controller.scale.size import Quiet, counts_for, within
-from cascadia.controller.scale.sizes import MOST_LOAD, OF_THE_BOUND, StageSize, sizes_of
+from cascadia.controller.scale.size import LASTING_S, Load, Queues, Quiet, counts_for, within
+from cascadia.controller.scale.sizes import MOST_LOAD, OF_THE_BOUND, SPARED, StageSize, sizes_of
+from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from tests.unit.controller.machine import two_stages
 
@@ -60,6 +63,30 @@ def test_nothing_is_stopped_that_was_wanted_within_the_quiet_time() -> None:
     assert quiet.most(300.0, {SMALL: 1}) == {SMALL: 4}
     assert quiet.most(600.0, {SMALL: 1}) == {SMALL: 4}
     assert quiet.most(601.0, {SMALL: 1}) == {SMALL: 1}
+
+
+def test_a_queue_counts_once_it_lasts_and_not_where_it_will_be_gone_when_a_replica_is_ready() -> None:
+    def waits(held: Callable[[float], float], startup_s: float = 245.0) -> float:
+        queues = Queues()
+        for at_s in np.arange(0.0, LASTING_S + 1.0, 5.0).tolist():
+            told = queues.least(at_s, Load(0.0, {"large": held(at_s)}), (), startup_s)["large"]
+            assert at_s >= LASTING_S or told == 0.0
+        return told
+
+    assert waits(lambda _: 500.0) == 500.0
+    assert waits(lambda at_s: 500.0 + at_s) == 500.0, "what was there all the while"
+    assert waits(lambda at_s: 500.0 - 3.0 * at_s) == 0.0
+    assert waits(lambda at_s: 500.0 - at_s) == 440.0 - 245.0
+    assert waits(lambda at_s: 500.0 - 3.0 * at_s, startup_s=20.0) == 320.0 - 3.0 * 20.0
+
+
+def test_a_replica_that_is_ready_is_given_a_minute_with_what_waits() -> None:
+    """A queue that grew until then is that of one replica less."""
+    queues = Queues()
+    for at_s in np.arange(0.0, 300.0, 5.0).tolist():
+        starting = ("large",) if at_s < 200.0 else ()
+        told = queues.least(at_s, Load(0.0, {"large": 500.0}), starting, 245.0)["large"]
+        assert told == (500.0 if at_s >= 195.0 + LASTING_S else 0.0)
 
 
 def test_where_gpus_are_short_the_stage_with_the_smallest_part_of_its_wish_goes_first() -> None:
@@ -116,6 +143,27 @@ def test_a_stage_is_loaded_until_its_p95_would_take_its_part_of_the_bound() -> N
     assert gives(0.4, 20.0, 60.0) == pytest.approx(1.0 - 20.0 * 0.6 / (OF_THE_BOUND * 60.0))
     assert gives(0.4, 59.0, 60.0) == pytest.approx(0.4), "the plan was simulated there"
     assert gives(0.9, 10.0, None) == pytest.approx(0.9)
+
+
+def test_on_a_ladder_a_stage_gets_what_its_plan_gives_it_and_an_emptier_one_a_tenth_more() -> None:
+    """Borders scale with the stage that has the least room: one that is filled makes gears lighter."""
+    told = two_stages(1, 2)
+    gears = tuple(Gear(border, None, ("small", "large"), (50.0,)) for border in (8.0, None))
+    kinds = {Kind("small", "cpu", 1): 2.0, Kind("large", "cpu", 1): 1.0}
+    desired = Desired(dict.fromkeys(kinds, 1), Routing(("small", "large"), (50.0,)), capacity_rps=kinds)
+
+    def gives(loads: tuple[float, float], gears: tuple[Gear, ...]) -> list[float]:
+        stages = tuple(
+            replace(each, load=load, latency=replace(each.latency, p95_s=2.0))
+            for each, load in zip(told.predicted.stages, loads, strict=True)
+        )
+        predicted = replace(told.predicted, stages=stages)
+        plan = replace(told, objective=Objective("cost", 0.95, None, 60.0), predicted=predicted, gears=gears)
+        return [rps / kinds[kind] for size in sizes_of(plan, desired) for kind, rps in size.gives_rps.items()]
+
+    assert gives((0.4, 0.7), gears) == pytest.approx([SPARED, 1.0])
+    assert gives((0.68, 0.7), gears) == pytest.approx([0.7 / 0.68, 1.0]), "no fuller than the fullest"
+    assert gives((0.4, 0.7), gears[:1]) == pytest.approx([MOST_LOAD / 0.4, MOST_LOAD / 0.7])
 
 
 def test_todays_plan_has_the_replicas_that_there_are() -> None:
