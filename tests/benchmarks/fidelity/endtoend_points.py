@@ -14,6 +14,7 @@ from pathlib import Path
 
 FILE = "perf/aiconfigurator_endtoend_h200_b200.csv"
 MOST_TTFT_MS = 60_000.0
+HELD_FOR_RANKS = 60
 # One architecture under several names.
 FAMILIES = {
     "deepseek-ai/DeepSeek-V3": "deepseek-ai/DeepSeek-R1",
@@ -70,6 +71,8 @@ class Point:
         `batch_wait_timeout_iters: 40` at 1,024 in and out from 64 to 255 requests. In FP4 SGLang's are late by 27
         steps at every number of requests, which the recipe does not explain: 20 are taken to be a setting's.
         """
+        if self.engine == "trtllm" and self.attention_dp > 1:
+            return self.waits_for_ranks
         if not self.system.startswith("b200") or "DeepSeek" not in self.model:
             return 0
         if self.engine == "sglang":
@@ -77,6 +80,17 @@ class Point:
         short = (self.input_tokens, self.output_tokens) == (1024, 1024)
         waits = self.engine == "trtllm" and self.precision == "fp8" and short and 64 <= self.concurrency < 256
         return 40 if waits else 0
+
+    @property
+    def waits_for_ranks(self) -> int:
+        """Decode steps that a prompt waits on average for prompts on all other ranks of attention-DP.
+
+        InferenceX's recipes run TRT-LLM's attention-DP with `enable_balance` and `timeout_iters: 60`: prompts are held
+        until each rank has one, or 60 steps. Each step `concurrency / output_tokens` arrive, dealt to the ranks in
+        turn; the first waits for the last and the last for none.
+        """
+        filling = self.attention_dp * self.output_tokens / self.concurrency
+        return round(min(HELD_FOR_RANKS, filling) / 2)
 
     @property
     def held_steps(self) -> int:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cascadia_sim.hardware.gpu import Efficiency
-from tests.benchmarks.fidelity.crossed import Crossed, errors, generic
+from tests.benchmarks.fidelity.crossed import OWN_WORK, Crossed, errors, generic
 from tests.benchmarks.fidelity.endtoend_counts import Fitted
 from tests.benchmarks.fidelity.endtoend_points import Point
 
@@ -51,6 +51,15 @@ def test_degrees_of_parallelism_that_no_fit_has_seen_come_out_right() -> None:
     assert np.abs(errors(others, found)[:, 1]).max() < 0.02
     # The generic constants are not right by luck.
     assert np.abs(errors(others, generic(CARD))[:, 1]).max() > 0.1
+
+
+@pytest.mark.slow
+def test_an_engines_own_work_is_learned_for_all_formats_at_once() -> None:
+    """Eighty layers of slow kernels pass for a slow engine where a format has constants of the engine to itself."""
+    fitted = Crossed(measured("vllm", (1, 4), TRUTH))
+    for name in OWN_WORK:
+        known, kin = (getattr(fitted.constants((CARD, "vllm", ""), form), name) for form in ("fp8", "nvfp4"))
+        assert known == kin != getattr(generic(CARD), name), name
 
 
 @pytest.mark.slow

@@ -59,3 +59,16 @@ def test_most_points_are_learned_from_and_dense_vllm_all_but_those_from_a_cache(
     passed_over = reasons(known)
     assert len(passed_over) < 0.15 * len(known)
     assert not [p for p in passed_over if p.model == LLAMA]
+
+
+def test_prompts_of_attention_dp_wait_for_those_of_the_other_ranks(points: list[Point]) -> None:
+    """The recipe's wait, at most 60 steps, is taken off before anything is learned: first tokens came out at half."""
+    held = {
+        (p.system, p.attention_dp, p.output_tokens, p.concurrency): p.waits_on_purpose
+        for p in points
+        if p.engine == "trtllm"
+    }
+    assert held["b200-sxm", 8, 8192, 256] == 30, "eight prompts take 256 steps to come: given up after 60"
+    assert held["b200-sxm", 8, 1024, 256] == 16, "eight prompts are there within 32 steps"
+    assert held["b200-sxm", 1, 8192, 128] == 0
+    assert all(p.waits_on_purpose == 0 for p in points if p.engine == "vllm" and p.attention_dp > 1)
