@@ -52,7 +52,7 @@ def choose(entries: tuple[Calibration, ...], gpu: Gpu, engine: str, precision: s
         return Found(generic(gpu, engine, precision), f"generic for {gpu.generation}")
     own = server(entries, gpu, engine, precision)
     links = next((c for c in entries if c.gpu == gpu.name and link_of(c) == gpu.link), None)
-    found = joined(entry, own, links, gpu)
+    found = joined(entry, own, links, gpu, precision)
     words = (
         gpu.name if entry.gpu == gpu.name else f"generation {gpu.generation} ({entry.gpu})",
         "this engine" if entry.engine == engine else f"another engine ({entry.engine})",

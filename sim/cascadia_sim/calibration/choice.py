@@ -30,6 +30,9 @@ KERNELS = (
     "decode_compute",
     "ridge",
     "wave_outputs",
+    "expert_compute",
+    "expert_read",
+    "expert_rows",
 )
 """What kernels timed alone tell."""
 LINKS = ("link", "link_latency", "link_tp2", "link_tp4", "link_tp8")
@@ -61,13 +64,22 @@ def server(entries: Sequence[Calibration], gpu: Gpu, engine: str, precision: str
     )
 
 
-def joined(entry: Calibration, own: Calibration | None, links: Calibration | None, gpu: Gpu) -> Calibration:
-    """`entry` with what the engine, served (`own`), adds, and the links of `gpu` (of `links`, else generic)."""
+def joined(
+    entry: Calibration, own: Calibration | None, links: Calibration | None, gpu: Gpu, precision: str
+) -> Calibration:
+    """`entry` with what the engine, served (`own`), adds, and the links of `gpu` (of `links`, else generic).
+
+    Experts' share of a peak is of the entry's precision; where another is multiplied the generic one stands.
+    """
     e = entry.efficiency
+    if _precision(entry, precision) > 1:
+        e = replace(e, expert_compute=gpu.efficiency.expert_compute)
     if own is not None and entry.evidence != "served" and generation_of(own) == generation_of(entry):
         e = replace(own.efficiency, **{n: getattr(e, n) for n in (*KERNELS, *LINKS)})
     elif own is not None and entry.evidence != "served":
         e = replace(e, **{n: getattr(own.efficiency, n) for n in ENGINE})
+        # Routing and grouping: on an older GPU no less than where they were served.
+        e = replace(e, expert_layer_s=max(e.expert_layer_s, own.efficiency.expert_layer_s))
     elif own is not None and own.engine != entry.engine:
         e = replace(e, **{n: getattr(own.efficiency, n) for n in CLIENT})
     else:

@@ -3,7 +3,8 @@
     CASCADIA_DATA=... python -m tests.benchmarks.fidelity.fit [NAME ...]
 
 writes sim/cascadia_sim/data/calibrations.json: the entries named (all, unless given) in place of those of the same
-name; others stay. Those of H200 and B200 come from `endtoend_fit`.
+name; others stay. Those of H200 and B200 come from `endtoend_fit`, and kernels' take from them what kernels do not say:
+`fit kernels` writes these alone.
 """
 
 import json
@@ -25,6 +26,7 @@ from cascadia_sim.hardware.catalogue import gpu, known_gpus
 from cascadia_sim.hardware.gpu import Efficiency, Gpu
 from cascadia_sim.iteration.roofline import Floats
 from tests.benchmarks.fidelity.endtoend_fit import SOURCE as ENDTOEND
+from tests.benchmarks.fidelity.moe_operators import bf16_constants
 from tests.benchmarks.fidelity.operators import kernels
 from tests.benchmarks.fidelity.sets import BENCH, MeasuredSet, all_sets
 
@@ -101,6 +103,7 @@ def kernel_entries() -> list[Calibration]:
     for measured, folder, version, cards in KERNELS:
         ready = kernels(gpu(measured), folder, version)
         fitted = fit_efficiency(ready, gpu(measured).efficiency)
+        experts = bf16_constants(fitted) if measured == "h100-sxm" else {}
         errors = np.abs(relative_errors(ready, fitted))
         for card in map(gpu, cards):
             start = _of_today(card)
@@ -109,6 +112,7 @@ def kernel_entries() -> list[Calibration]:
             linked = fitted if same else card.efficiency
             moved = {name: float(f"{getattr(fitted, name):.4g}") for name in KERNEL_CONSTANTS}
             moved |= {name: float(f"{getattr(linked, name):.4g}") for name in LINK_CONSTANTS}
+            moved |= {name: float(f"{value:.4g}") for name, value in experts.items()}
             if not same:
                 moved |= {"link_latency": card.efficiency.link_latency, "link": PCIE_LINK}
             found.append(

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
 from cascadia_sim.hardware.catalogue import gpu
-from cascadia_sim.hardware.gpu import Gpu
+from cascadia_sim.hardware.gpu import Efficiency, Gpu
 from cascadia_sim.iteration.moe import layer_seconds
 from cascadia_sim.iteration.roofline import Floats
 from cascadia_sim.models.architecture import Architecture, Experts
@@ -73,11 +73,18 @@ def _mixture(experts: Experts, hidden: int) -> Architecture:
     return replace(architecture("mistralai/Mixtral-8x7B-v0.1"), moe=experts, hidden=hidden)
 
 
-def predicted(own: Sequence[Call], constants: Sequence[float], precision: str) -> Floats:
+def predicted(
+    own: Sequence[Call], constants: Sequence[float], precision: str, others: Efficiency | None = None
+) -> Floats:
+    """`others`: what is not of experts; H100's generic constants, unless given."""
     read, rows, compute, dequantise, call_s = constants
     card: Gpu = gpu("h100-sxm")
     e = replace(
-        card.efficiency, expert_read=read, expert_rows=rows, expert_compute=compute, dequantise=dequantise
+        others or card.efficiency,
+        expert_read=read,
+        expert_rows=rows,
+        expert_compute=compute,
+        dequantise=dequantise,
     )
     card = replace(card, efficiency=e)
     alike: dict[tuple[Experts, int, int], list[int]] = defaultdict(list)
@@ -91,16 +98,23 @@ def predicted(own: Sequence[Call], constants: Sequence[float], precision: str) -
     return out
 
 
-def fit(own: Sequence[Call], precision: str) -> NDArray[np.float64]:
+def fit(own: Sequence[Call], precision: str, others: Efficiency | None = None) -> NDArray[np.float64]:
     measured = np.array([c.seconds for c in own])
 
     def misses(moves: Floats) -> Floats:
         return np.asarray(
-            np.log(predicted(own, (np.array(START) * np.exp(moves)).tolist(), precision) / measured)
+            np.log(predicted(own, (np.array(START) * np.exp(moves)).tolist(), precision, others) / measured)
         )
 
     best = least_squares(misses, np.zeros(len(START)), loss="soft_l1", f_scale=0.2, max_nfev=12)
     return np.asarray(np.array(START) * np.exp(best.x))
+
+
+def bf16_constants(others: Efficiency) -> dict[str, float]:
+    """Constants of BF16 experts on the H100 beside `others`."""
+    own = next(found for (number_format, _), found in calls().items() if number_format == "bfloat16")
+    read, rows, compute, *_ = fit(own, "bf16", others).tolist()
+    return {"expert_read": read, "expert_rows": rows, "expert_compute": compute}
 
 
 def errors(own: Sequence[Call], constants: Sequence[float], precision: str) -> Floats:

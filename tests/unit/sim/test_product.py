@@ -1,10 +1,11 @@
 """What a plan prints of a real server is what the published errors are of."""
 
+from dataclasses import replace
 from statistics import median
 
 import pytest
 
-from tests.benchmarks.fidelity.endtoend import engine_of, known_architecture
+from tests.benchmarks.fidelity.endtoend import engine_of, known_architecture, timing_of
 from tests.benchmarks.fidelity.endtoend_counts import model_of
 from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points
 from tests.benchmarks.fidelity.endtoend_usable import reasons
@@ -47,13 +48,33 @@ def test_first_tokens_are_neither_early_nor_late(
 
 
 @pytest.mark.data
+def test_a_small_model_that_no_fit_has_seen_decodes_as_measured() -> None:
+    """Its prompts came from a cache, so that it is not fitted, and steps beside few prompts are all that it tells."""
+    found = []
+    for p in read_points(data_path(FILE)):
+        if (p.engine, p.model) == ("vllm", "meta-llama/Llama-3.1-8B-Instruct") and p.output_tokens >= 1000:
+            timing = timing_of(
+                model_of(p), p.system, p.gpus, replace(engine_of(p, model_of(p)), calibration=None)
+            )
+            context = p.concurrency * (p.input_tokens + p.output_tokens // 2)
+            step_ps = (
+                timing.token_ps[p.concurrency]
+                + timing.sequence_ps[p.concurrency]
+                + context * timing.context_ps
+            )
+            found.append(float(step_ps) / 1e9 / p.tpot_ms - 1)
+    assert len(found) == 5
+    assert all(-0.05 <= miss <= 0.13 for miss in found), found
+
+
+@pytest.mark.data
 @pytest.mark.slow
 def test_halves_that_no_fit_has_seen_are_as_near_as_is_published() -> None:
     """With each stack fitted alone dense models' TPOT was off by 8.5 % and their TTFT by 14.2 %."""
     known = [p for p in read_points(data_path(FILE)) if known_architecture(p) is not None]
     passed_over = reasons(known)
     misses = unseen([p for p in known if p not in passed_over])
-    for which, tpot, ttft in (("dense", 0.06, 0.10), ("mixture", 0.10, 0.16)):
+    for which, tpot, ttft in (("dense", 0.06, 0.10), ("mixture", 0.10, 0.15)):
         own = [m for p, m in misses.items() if kind(p) == which]
         assert median(abs(m.tpot) for m in own) <= tpot
         assert median(abs(m.ttft) for m in own) <= ttft
