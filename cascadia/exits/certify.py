@@ -73,9 +73,11 @@ class Certificate:
         self.differed += wrong
         if copy:
             self.excused += ~wrong
-        wealth = evidence(self.differed, self.inputs - self.excused, self.promise.risk, self.weights)
         # Once passed, for good: Ville's bound is on ever getting there, whatever the wealth does later.
-        self.passed |= wealth >= -np.log(self.promise.delta)
+        yet = np.flatnonzero(~self.passed)
+        weights = None if self.weights is None else self.weights[yet]
+        wealth = evidence(self.differed[yet], self.inputs - self.excused[yet], self.promise.risk, weights)
+        self.passed[yet] = wealth >= -np.log(self.promise.delta)
         return self._first_passed()
 
     def resume(self, inputs: int, differed: Floats, excused: Floats, passed: Bools) -> None:
@@ -128,7 +130,9 @@ def evidence(differed: Floats, inputs: int | Floats, risk: float, weights: Float
     # In logarithms: after thousands of inputs wealths leave a float's range on either side.
     lost, kept = _LOST, np.log1p(-risk * _SHARES) - np.log1p(-risk)
     wealth = np.outer(differed, lost - kept) + np.multiply.outer(inputs, kept)
-    return np.asarray(np.logaddexp.reduce(wealth + (_EVEN if weights is None else weights), axis=1))
+    wealth += _EVEN if weights is None else weights
+    most = wealth.max(axis=1)
+    return np.asarray(most + np.log(np.exp(wealth - most[:, None]).sum(axis=1)))
 
 
 _SHARES = np.array(BETS)
