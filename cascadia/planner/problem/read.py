@@ -153,11 +153,12 @@ def _digest(spec: Spec, inputs: list[Path]) -> str:
         unsaid |= {"gears": True} | ({"under_load": True} if spec.under_load is None else {})
     if spec.exits is None:
         unsaid["exits"] = True
-    unsaid["stages"] = {
+    if answered := {
         at: {"exits_by"} | (set() if stage.exits else {"exits"})
         for at, stage in enumerate(spec.stages)
         if stage.exits_by == "answer"
-    }
+    }:
+        unsaid["stages"] = answered
     digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
     for path in inputs:
         digest.update(bytes.fromhex(file_digest(path)))

@@ -25,7 +25,9 @@ async def budgeted(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thou
     """The stage's answer within the budget that was chosen. Raises `StageFailed`."""
     exits, settings = stage.exits, stage.settings
     drawn = exits.drawn()
-    foreseen = await _foreseen(ask, stage, scoring)
+    # Nobody pays for budgets that are not in force.
+    looks = drawn or any(map(exits.open, range(len(settings.exits))))
+    foreseen = await _foreseen(ask, stage, scoring) if looks else {}
     if drawn and foreseen:
         return await _compared(ask, stage, step, scoring, foreseen)
     at = next((at for at, score in foreseen.items() if not drawn and exits.leaves(at, score)), None)

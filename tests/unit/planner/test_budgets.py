@@ -1,5 +1,6 @@
 """Budgets of thinking that the question alone decides: planned, counted, read back as they were written."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from cascadia.planner.replay.replay import drawn_table, replay
 from cascadia.planner.routing.points import LEFT, Setting, folded
 from cascadia.planner.routing.routings import ACCEPTS_NONE, decided
 from cascadia.planner.spec.models import StageSpec
+from cascadia_judge.foresight import KEY, Foreseen, written
 from tests.unit.planner.pointed import points, with_exits
 from tests.unit.planner.problems import traffic
 
@@ -131,6 +133,21 @@ def test_budgets_are_scored_by_what_is_foreseen_and_without_that_it_is_one_line(
     assert table.stages == ("s0", "s1")
     with pytest.raises(BadInput, match=r"no column foreseen, by which budgets of stage 's0'"):
         read_points(tmp_path / "plain.csv", NAMED, None, lambda _: None)
+
+
+def test_heads_of_a_file_stand_in_for_the_column(tmp_path: Path) -> None:
+    """They need to know the points of stages that ask the question, and no others."""
+    known, told = points(20), foreseen(points(20))
+    write_quality(known.table, tmp_path / "plain.csv")
+    heads = tmp_path / "heads.json"
+    rows = Foreseen(known.table.prompt_ids, ("s0@200", "s0@600", "s0"), told[:3])
+    heads.write_text(json.dumps({KEY: written(rows)}))
+    _, found = read_points(tmp_path / "plain.csv", NAMED, None, lambda _: None, heads)
+    assert found is not None
+    assert found.table.score[:2] == pytest.approx(100 - np.maximum(0, told[2] - told[:2]), abs=1e-4)
+    heads.write_text(json.dumps({KEY: written(rows._replace(stages=("s0@200", "s1", "s0")))}))
+    with pytest.raises(BadInput, match="foresees nothing of stage 's0@600'"):
+        read_points(tmp_path / "plain.csv", NAMED, None, lambda _: None, heads)
 
 
 @pytest.mark.parametrize(

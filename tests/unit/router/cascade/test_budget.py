@@ -142,6 +142,21 @@ def test_budgets_are_in_force_once_certified_and_who_is_drawn_thinks_to_the_end(
     run(main)
 
 
+def test_nobody_looks_at_the_question_for_budgets_that_are_not_in_force() -> None:
+    async def main() -> None:
+        small, large, heads = FakeEngine(answer=thinks), FakeEngine("large"), foreseeing(EASY)
+        promise = ExitPromise(0.5, 0.5, 1e-9)
+        async with started(small, large, heads):
+            settings = settings_of(small, large, heads, promise=promise)
+            async with running(settings, ScriptedGate({"whole": 70.0})) as up:
+                await ready(up)
+                answer = await up.chat()
+        assert "x-cascadia-exit" not in answer.headers
+        assert heads.requests == []
+
+    run(main)
+
+
 def test_a_trial_that_fails_costs_no_answer_and_is_no_evidence() -> None:
     async def refuses(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         if FIELD in body:
