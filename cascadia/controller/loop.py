@@ -19,6 +19,7 @@ from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
 from cascadia.controller.detect.independence import independence
+from cascadia.controller.detect.quality_watch import shortfall
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.slo_watch import LOOKED_AT_S, violation
 from cascadia.controller.detect.stale_scores import alike
@@ -37,6 +38,8 @@ from cascadia.files.plan_file import read_plan
 
 STEADY = 0.15
 """Ten-minute rates that are no farther from their mean are one rate."""
+QUALITY_S = 3600.0
+"""So often shadow evaluations are held to the plan's bar."""
 GEARS_S, DAY_S = 3600.0, 86_400.0
 """So often it is looked whether shadow evaluations are enough, and so often told what they say of gears."""
 OTHER = 1.5
@@ -90,6 +93,7 @@ class Controller:
         self._prices = SpecPrices(settings.spec)
         self._planned_s = 0.0
         self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = self._swings_asked_s = -inf
+        self._quality_looked_s = -inf
         self._swings = ""
 
     async def adopt(self) -> None:
@@ -128,6 +132,7 @@ class Controller:
                 await self._after_other_gpus(samples)
                 or await self._after_other_prices(samples)
                 or await self._after_a_broken_promise(samples)
+                or await self._after_a_shortfall(samples)
                 or await self._after_the_ceiling(samples)
                 or await self._after_swings(samples)
             )
@@ -300,6 +305,26 @@ class Controller:
             return None
         self.note("alarm", f"the plan does not hold: {why}", {"watched": "promise"})
         return await self.reconsider(self._traffic.known(samples, from_s), from_s)
+
+    async def _after_a_shortfall(self, samples: Samples) -> Decision | None:
+        """Answers that are surely worse than what was asked, by the shadow evaluations since the last plan: traffic may
+        have drifted too slowly, or too little, for a change to be noticed."""
+        now_s, objective = self._clock(), self._planning.objective()
+        soon = now_s < self._quality_looked_s + QUALITY_S
+        if self._evaluations is None or objective is None or soon:
+            return None
+        self._quality_looked_s = now_s
+        moved_s = max((entry.at_s for entry in self.state.entries() if entry.kind == "moved"), default=-inf)
+        since_s = max(self._planned_s, moved_s)
+        recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
+        if len(recent) < self.settings.least_requests or not self._planning.fresh(since_s):
+            return None
+        least = self.settings.least_evaluations
+        why = shortfall(read_plan(self.in_force()), *self._evaluations.scores(since_s), least)
+        if not why:
+            return None
+        self.note("alarm", f"the plan does not hold: {why}", {"watched": "quality"})
+        return await self.reconsider(recent, since_s)
 
     async def _after_the_ceiling(self, samples: Samples) -> Decision | None:
         """More replicas of today's shapes are wanted than there are GPUs for, or another rate than the plan's has come

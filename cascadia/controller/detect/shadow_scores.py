@@ -34,6 +34,10 @@ class ShadowEvaluations(Protocol):
         """The gear in which each such question's client was answered, and its answers' mean score, by time."""
         ...
 
+    def scores(self, since_s: float) -> tuple[Ints, Floats]:
+        """The same gears, -1 where none is told, and the scores [n, S] of all stages' answers, by time."""
+        ...
+
     def ask(self) -> None:
         """Asks the router for more of them, for a while."""
         ...
@@ -64,12 +68,16 @@ class ShadowFiles:
         parquet.write_table(table, path)
 
     def by_gear(self, since_s: float) -> tuple[Ints, Floats]:
-        looks = [look for look in self._whole(since_s) if _gear(look) is not None]
-        looks.sort(key=_at_s)
+        gear, scores = self.scores(since_s)
+        mean = scores.mean(axis=1)
+        told = np.isfinite(mean) & (gear >= 0)
+        return gear[told], mean[told]
+
+    def scores(self, since_s: float) -> tuple[Ints, Floats]:
+        looks = sorted(self._whole(since_s), key=_at_s)
+        gears = [-1 if (gear := _gear(look)) is None else gear for look in looks]
         scores = [[look[stage]["score"] for stage in self.stages] for look in looks]
-        mean = np.array(scores, float).reshape(-1, len(self.stages)).mean(axis=1)
-        told = np.isfinite(mean)
-        return np.array([_gear(look) for look in looks], np.int64)[told], mean[told]
+        return np.array(gears, np.int64), np.array(scores, float).reshape(-1, len(self.stages))
 
     def ask(self) -> None:
         with suppress(OSError):  # a log that may only be read: they come as before

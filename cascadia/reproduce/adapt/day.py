@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from cascadia.report.markdown import markdown
-from cascadia.reproduce.adapt.days import HOUR_S, Day
+from cascadia.reproduce.adapt.days import DAYS, HOUR_S, Day
 from cascadia.reproduce.adapt.plans import plan_for
+from cascadia.reproduce.adapt.rates import RATES
 from cascadia.reproduce.adapt.ways import (
     Outcome,
     World,
@@ -28,8 +29,11 @@ def regimes(day: Day) -> list[tuple[float, float]]:
 
 
 def world_of(day: Day, folder: Path) -> World:
-    first = plan_for(day, folder / "known", *regimes(day)[0])
-    return World(day, folder, first)
+    if day.name in RATES:
+        # All begin with one plan, for 12 requests a second: the square wave's.
+        known = DAYS["square"]()
+        return World(day, folder, plan_for(known, folder.parent / "square" / "known", *regimes(known)[0]))
+    return World(day, folder, plan_for(day, folder / "known", *regimes(day)[0]))
 
 
 def run(way: str, world: World, tell: Callable[[float], None], before: Sequence[Day] = ()) -> Outcome:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.reproduce import cases
+from cascadia.reproduce.adapt.rates import HALF_DAY_S, RATES
 from cascadia.reproduce.public_data import data_path
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.generate.arrivals import Arrivals, gamma
@@ -187,6 +189,10 @@ def square(seed: int = 0, half_s: float = HOUR_S) -> Day:
     return _one(f"square wave of {2 * half_s / HOUR_S:g} h", Arrivals(rate, 1.2), seed)
 
 
+def half_day(name: str, seed: int = 0) -> Day:
+    return _one(name, Arrivals(RATES[name](), 1.2), seed, HALF_DAY_S)
+
+
 def azure(seed: int = 0, hours: float = 6.0) -> Day:
     """Azure's 2023 traces, `hours` each, end to end: conversations, code, both, conversations at twice the rate."""
     conv, code = (read_trace(data_path(f"traces/azure_2023_{name}.csv")) for name in ("conv", "code"))
@@ -215,6 +221,7 @@ DAYS: dict[str, Callable[[], Day]] = {
     "stationary": stationary,
     "sine": periodic,
     "square": square,
+    **{name: partial(half_day, name) for name in RATES},
 }
 
 REPEATED: dict[str, Callable[[int], Day]] = {"stationary": stationary, "sine": periodic, "square": square}
@@ -224,9 +231,9 @@ QUALITY_MIN = 87.0
 SLO_S = 60.0
 
 
-def _one(name: str, arrivals: Arrivals, seed: int) -> Day:
+def _one(name: str, arrivals: Arrivals, seed: int, duration_s: float = DAY_S) -> Day:
     made, table = STATIONARY[0], made_table()
-    trace = generate(arrivals, _lengths(made), seed, duration_s=DAY_S)
+    trace = generate(arrivals, _lengths(made), seed, duration_s=duration_s)
     rng = np.random.default_rng(seed)
     regime = Regime(0.0, name, made.hardness)
     return _joined(name, [(regime, trace, rows(rng, table, made.hardness, len(trace)))], table)

@@ -265,6 +265,10 @@ class Evaluations:
         """Empty: nobody is served in a gear here."""
         return np.zeros(0, np.int64), np.zeros(0)
 
+    def scores(self, since_s: float) -> tuple[Ints, Floats]:
+        found = self._since(since_s)
+        return self.fleet.cascade.gears[found], self.day.table.score[:, self.day.row[found]].T
+
     def ask(self) -> None:
         part = self.day.part(self.fleet.now_s, self.fleet.now_s + BURST_S)
         self._looked[part] |= self._burst[part]

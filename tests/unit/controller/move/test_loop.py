@@ -323,12 +323,37 @@ def test_a_plan_that_does_not_hold_is_left_though_traffic_is_the_same(tmp_path: 
     assert 2 * HOUR_S + 300.0 < alarm.at_s < 2 * HOUR_S + 1200.0
 
 
+def test_answers_that_shadow_evaluations_find_below_the_bar_are_planned_for(tmp_path: Path) -> None:
+    """Nothing else has changed: no length, no rate, no score of the first gate."""
+    world = World(tmp_path, traffic(1, 4 * HOUR_S))
+    plan = two_stages(1, 1)
+    promised = replace(
+        plan,
+        objective=Objective("cost", 0.95, 80.0, None),
+        predicted=replace(
+            plan.predicted, score_mean=80.0, quality=replace(plan.predicted.quality, mean=80.0)
+        ),
+    )
+    write_plan(promised, tmp_path / "old" / "plan.json")
+    looks = Evaluations(world)
+    controller = world.controller(looks)
+    assert world.live(2 * HOUR_S, controller) == []
+    looks.worse_s = 2 * HOUR_S
+    assert [decision.action for decision in world.live(4 * HOUR_S, controller)][:1] == ["move"]
+    alarm = next(entry for entry in controller.state.entries() if entry.kind == "alarm")
+    assert alarm.facts["watched"] == "quality"
+    assert "80.0 stands for the quality of 80 that was asked" in alarm.what
+    assert 2 * HOUR_S < alarm.at_s <= 4 * HOUR_S
+    assert world.asked[0].table is not None
+
+
 class Evaluations:
     """One by the end of each ten seconds from `from_s` on."""
 
     def __init__(self, world: World, from_s: float = 0.0) -> None:
         self.world = world
         self.from_s = from_s
+        self.worse_s = np.inf
         self.asked_at_s: list[float] = []
 
     def count(self, since_s: float) -> int:
@@ -341,6 +366,13 @@ class Evaluations:
         """Every third is in a lighter gear, and as hard as others."""
         at = np.arange(self.count(since_s))
         return (at % 3 == 2).astype(np.int64), 50.0 + at * 7 % 10
+
+    def scores(self, since_s: float) -> tuple[Ints, Floats]:
+        """Of the plan's bar and ten points below it from `worse_s` on."""
+        begun_s = self.world.now_s - 10.0 * self.count(since_s)
+        at_s: Floats = begun_s + 10.0 * np.arange(self.count(since_s))
+        large: Floats = np.where(at_s < self.worse_s, 80.0, 70.0)
+        return np.zeros(len(at_s), np.int64), np.column_stack([np.full(len(at_s), 40.0), large])
 
     def ask(self) -> None:
         self.asked_at_s.append(self.world.now_s)

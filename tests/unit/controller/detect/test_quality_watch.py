@@ -1,0 +1,70 @@
+"""Answers below the bar are told where they surely are, and not where chance alone makes them so."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cascadia.controller.detect.quality_watch import MOST, given_scores, shortfall
+from cascadia.domain.gear import Gear
+from cascadia.domain.objective import Objective
+from cascadia.domain.plan import Plan
+from cascadia.domain.workload import Floats
+from tests.unit.controller.machine import two_stages
+
+BAR = 80.0
+HOURS, AN_HOUR = 168, 300
+
+
+def promised(*, kinder: float = 0.0) -> Plan:
+    """A plan whose judge's scores are `kinder` than the quality that they stand for."""
+    plan = two_stages(1, 1)
+    quality = replace(plan.predicted.quality, mean=BAR + 1.0)
+    predicted = replace(plan.predicted, score_mean=BAR + 1.0 + kinder, quality=quality)
+    heavy = Gear(8.0, None, ("small", "large"), (50.0,))
+    light = Gear(None, None, ("small",), (50.0,))
+    return replace(
+        plan, objective=Objective("cost", 0.95, BAR, None), predicted=predicted, gears=(heavy, light)
+    )
+
+
+def answers(mean: float, n: int, seed: int = 0) -> Floats:
+    """Scores of both stages; only the large one is good enough."""
+    large = np.random.default_rng(seed).normal(mean, 18.0, n)
+    return np.column_stack([np.full(n, 40.0), large])
+
+
+def test_the_answer_is_that_of_the_first_stage_of_its_gear_that_accepts() -> None:
+    scores = np.array([[60.0, 90.0], [40.0, 90.0], [40.0, 90.0], [40.0, 90.0], [60.0, 90.0]])
+    gear = np.array([0, 0, 1, -1, 7])
+    assert given_scores(promised(), gear, scores).tolist() == [60.0, 90.0, 40.0, 90.0, 60.0]
+
+
+def test_alike_answers_at_the_bar_are_hardly_ever_blamed() -> None:
+    """Fifty weeks of a plan that is just at its bar, looked at each hour: at most one in four weeks is promised."""
+    plan, blamed = promised(), 0
+    for week in range(50):
+        seen = answers(BAR, HOURS * AN_HOUR, seed=week)
+        looks = [seen[max(0, AN_HOUR * hour - MOST) : AN_HOUR * hour] for hour in range(1, HOURS + 1)]
+        blamed += any(shortfall(plan, np.zeros(len(look), np.int64), look, 200) for look in looks)
+    assert blamed <= 50 / 4
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_points_below_the_bar_are_noticed(seed: int) -> None:
+    told = shortfall(promised(), np.zeros(MOST, np.int64), answers(BAR - 2.0, MOST, seed), 200)
+    assert told.endswith("where 80.0 stands for the quality of 80 that was asked")
+
+
+def test_scores_are_taken_as_kindly_as_the_plan_found_them() -> None:
+    seen, gear = answers(BAR + 3.0, MOST), np.zeros(MOST, np.int64)
+    assert shortfall(promised(), gear, seen, 200) == ""
+    assert "85.0 stands for" in shortfall(promised(kinder=5.0), gear, seen, 200)
+
+
+def test_few_questions_or_no_bar_tell_nothing() -> None:
+    seen, gear = answers(BAR - 20.0, 199), np.zeros(199, np.int64)
+    assert shortfall(promised(), gear, seen, 200) == ""
+    assert shortfall(promised(), gear, seen, 100) != ""
+    unbounded = replace(promised(), objective=Objective("cost", 0.95, None, 10.0))
+    assert shortfall(unbounded, gear, seen, 100) == ""
