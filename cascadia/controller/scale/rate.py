@@ -4,8 +4,8 @@ A short window knows soonest and errs most. So of those of half a minute and a m
 taken, by how unsteadily requests came of late, those of two and five minutes as they are, and of all these the largest:
 a jump is seen within the shortest, and bursts that come and go within it are not taken for one. What the shortest see
 mostly passes before a replica is ready, so the rate of two minutes alone tells how many are kept, as in the forty lines
-that the benchmark compares with. No line is followed beyond what came: replicas for a rise that was still to come cost
-4 % more on a sine of 78 minutes than they were worth.
+that the benchmark compares with; a fall is believed as soon as a rise, so that starting sooner costs nothing. No line
+is followed beyond what came: replicas for a rise that was still to come cost 4 % more on a sine of 78 minutes.
 
 Bursts that passed of late before a replica was ready are not started for either: of a short window's rate beyond the
 steady one counts the share that was still there when a replica would have been (`persistence.py`).
@@ -23,6 +23,7 @@ from cascadia.controller.scale.windows import (
     STEADY_S,
     counts_of,
     least_rps,
+    most_rps,
 )
 from cascadia.domain.workload import Floats
 
@@ -69,11 +70,15 @@ class Arrivals:
         return max(rates, default=None)
 
     def lasting_rps(self) -> float | None:
-        """The rate of the last two minutes; None before that many were seen."""
+        """The rate of the last two minutes, or the most that a shorter window leaves of it where that is sure of a
+        fall; None before two minutes were seen."""
         if not self._seen:
             return None
         at_s, came = np.array(self._seen).T
-        return _mean(at_s, came, RATE_S) if _full(at_s, RATE_S) else None
+        if not _full(at_s, RATE_S):
+            return None
+        most = [most_rps(counts_of(at_s, came, span), span) for span in SHORT_S]
+        return min(_mean(at_s, came, RATE_S), *most)
 
     def usual_rps(self) -> float | None:
         """The mean rate of the last day that a request meets; None before there is a quarter of an hour of it."""

@@ -5,7 +5,7 @@ import numpy as np
 from cascadia.domain.workload import Floats
 
 SHORT_S = (30.0, 60.0)
-"""Of windows that short, what is sure of their rate is taken."""
+"""Of windows that short, what is sure of their rate is taken, upwards and downwards."""
 RATE_S, STEADY_S = 120.0, 300.0
 """Windows that long are taken as they are."""
 SURE = 2.0
@@ -27,8 +27,16 @@ def counts_of(at_s: Floats, came: Floats, span_s: float) -> Floats:
 
 def least_rps(counts: Floats, span_s: float) -> float:
     """Bounds the rate in the last of `counts` from below."""
-    last = float(counts[-1])
-    return max(0.0, last - SURE * float(np.sqrt(unsteady(counts) * last))) / span_s
+    return max(0.0, float(counts[-1]) - _chance(counts)) / span_s
+
+
+def most_rps(counts: Floats, span_s: float) -> float:
+    """Bounds it from above."""
+    return (float(counts[-1]) + _chance(counts)) / span_s
+
+
+def _chance(counts: Floats) -> float:
+    return SURE * float(np.sqrt(unsteady(counts) * float(counts[-1])))
 
 
 def unsteady(counts: Floats) -> float:

@@ -56,7 +56,7 @@ RATES: dict[str, Callable[[float], float]] = {
     "flat, where one replica is full": lambda _: 12.0,
     "an hour at half, an hour at one and a half": lambda at_s: 6.0 if at_s % 7200.0 < 3600.0 else 18.0,
     "a sine of 78 minutes": lambda at_s: 11.0 - 6.6 * np.cos(2.0 * np.pi * at_s / 4680.0),
-    "bursts of 80 s each seven minutes": lambda at_s: 20.0 if at_s % 420.0 < 80.0 else 8.0,
+    "bursts of 80 s each seven minutes": lambda at_s: 20.0 if 200.0 <= at_s % 420.0 < 280.0 else 8.0,
     "levels": lambda at_s: (9.4, 12.1, 8.1, 16.5, 11.0)[int(at_s // 1500.0) % 5],
 }
 
@@ -67,7 +67,7 @@ def test_where_the_rate_alone_moves_it_holds_what_two_minutes_ask_for_and_hardly
     name: str, seed: int
 ) -> None:
     """A replica for each 12 requests/s that ten minutes, each by its last two, asked for: such lines are never held
-    less than, and at most 2 % more is paid."""
+    less than, but for the minute by which a fall is noticed sooner, and at most 1 % more is paid."""
     rng, arrivals, came = np.random.default_rng(seed), Arrivals(), 0.0
     asked, lasting, ahead = [], [], []
     for at_s in np.arange(0.0, 3 * 3600.0, LOOK_S).tolist():
@@ -85,8 +85,9 @@ def test_where_the_rate_alone_moves_it_holds_what_two_minutes_ask_for_and_hardly
     for i in range(len(asked)):
         lines.append(max(asked[max(0, i - 120) : i + 1]))
         ours.append(max(*lasting[max(0, i - 120) : i + 1], *ahead[max(0, i - 24) : i + 1]))
-    assert all(own >= of_lines for own, of_lines in zip(ours, lines, strict=True))
-    assert sum(ours) <= 1.02 * sum(lines)
+    lately = [max(ours[max(0, i - 12) : i + 1]) for i in range(len(ours))]
+    assert all(own >= of_lines for own, of_lines in zip(lately, lines, strict=True))
+    assert sum(ours) <= 1.01 * sum(lines)
 
 
 def test_a_router_that_begins_anew_is_no_fall_of_the_rate() -> None:
