@@ -47,8 +47,9 @@ def _cheapest(size: StageSize, short_rps: float) -> Kind:
 
 
 class Queues:
-    """Record of what was in hand of each stage all through the last `LASTING_S`: what is there shortly passes. Of a
-    stage that has just grown it begins anew, as who was started is there for what waits."""
+    """Record of what was in hand of each stage all through the last `LASTING_S`, or as long as a replica takes to be
+    ready: a queue that is there for less has passed by then, as a burst's does. Of a stage that has just grown it
+    begins anew, as who was started is there for what waits."""
 
     def __init__(self) -> None:
         self._seen: dict[str, deque[tuple[float, float]]] = {}
@@ -66,10 +67,11 @@ class Queues:
         if grows:
             seen.clear()
         seen.append((at_s, held))
-        while len(seen) > 1 and seen[1][0] <= at_s - LASTING_S:
+        lasting_s = max(LASTING_S, startup_s)
+        while len(seen) > 1 and seen[1][0] <= at_s - lasting_s:
             seen.popleft()
         began_s, before = seen[0]
-        if at_s - began_s < LASTING_S:
+        if at_s - began_s < lasting_s:
             return 0.0
         falls = max(0.0, before - held) / (at_s - began_s)
         return max(0.0, min(each for _, each in seen) - falls * startup_s)

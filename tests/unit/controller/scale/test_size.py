@@ -66,26 +66,27 @@ def test_nothing_is_stopped_that_was_wanted_within_the_quiet_time() -> None:
 
 
 def test_a_queue_counts_once_it_lasts_and_not_where_it_will_be_gone_when_a_replica_is_ready() -> None:
-    def waits(held: Callable[[float], float], startup_s: float = 245.0) -> float:
-        queues = Queues()
-        for at_s in np.arange(0.0, LASTING_S + 1.0, 5.0).tolist():
+    def waits(held: Callable[[float], float], startup_s: float) -> float:
+        queues, lasts_s = Queues(), max(LASTING_S, startup_s)
+        for at_s in np.arange(0.0, lasts_s + 1.0, 5.0).tolist():
             told = queues.least(at_s, Load(0.0, {"large": held(at_s)}), (), startup_s)["large"]
-            assert at_s >= LASTING_S or told == 0.0
+            assert at_s >= lasts_s or told == 0.0
         return told
 
-    assert waits(lambda _: 500.0) == 500.0
-    assert waits(lambda at_s: 500.0 + at_s) == 500.0, "what was there all the while"
-    assert waits(lambda at_s: 500.0 - 3.0 * at_s) == 0.0
-    assert waits(lambda at_s: 500.0 - at_s) == 440.0 - 245.0
-    assert waits(lambda at_s: 500.0 - 3.0 * at_s, startup_s=20.0) == 320.0 - 3.0 * 20.0
+    assert waits(lambda _: 500.0, 20.0) == 500.0
+    assert waits(lambda _: 500.0, 240.0) == 500.0, "as long as a replica takes to be ready"
+    assert waits(lambda at_s: 500.0 + at_s, 20.0) == 500.0, "what was there all the while"
+    assert waits(lambda at_s: 500.0 - at_s, 240.0) == 260.0 - 240.0
+    assert waits(lambda at_s: 500.0 - 2.0 * at_s, 240.0) == 0.0
+    assert waits(lambda at_s: 500.0 - 3.0 * at_s, 20.0) == 320.0 - 3.0 * 20.0
 
 
-def test_a_replica_that_is_ready_is_given_a_minute_with_what_waits() -> None:
+def test_a_replica_that_is_ready_is_given_a_while_with_what_waits() -> None:
     """A queue that grew until then is that of one replica less."""
     queues = Queues()
     for at_s in np.arange(0.0, 300.0, 5.0).tolist():
         starting = ("large",) if at_s < 200.0 else ()
-        told = queues.least(at_s, Load(0.0, {"large": 500.0}), starting, 245.0)["large"]
+        told = queues.least(at_s, Load(0.0, {"large": 500.0}), starting, 20.0)["large"]
         assert told == (500.0 if at_s >= 195.0 + LASTING_S else 0.0)
 
 
