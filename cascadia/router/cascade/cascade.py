@@ -20,7 +20,7 @@ from cascadia.router.cascade.thinking import left_at, may_leave, thought
 from cascadia.router.gates.usage import counted
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import turn_after
-from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
+from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed, kept
 from cascadia.router.replicas.results import MISSING, Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE
@@ -116,7 +116,7 @@ class Cascade:
                 else:
                     held = await self._held(ask, stage, decision, last, step)
             except StageFailed as error:
-                failure = error
+                failure = kept(error)
                 step.ended(error.kind)
                 stage.metrics.escalated(error.kind)
                 waits = stage.settings.on_overload == "wait"

@@ -22,7 +22,7 @@ from cascadia.router.cascade.gathered import Gathered
 from cascadia.router.cascade.scoring import Scoring
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import MOST_VALUES, turn_after
-from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed, failed
+from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed, kept
 from cascadia.router.openai.one_pass import (
     Classified,
     Part,
@@ -207,7 +207,7 @@ class OnePassCascade:
             try:
                 done = await asked(stage, step, last)
             except StageFailed as error:
-                failure = error
+                failure = kept(error)
                 step.ended(error.kind)
                 stage.metrics.escalated(error.kind)
                 # Turned away at the door: it must not fall on the larger stages instead.
@@ -285,7 +285,7 @@ class OnePassCascade:
         try:
             parts = await parts_of(one.raw for one in said)
         except UpstreamError as error:
-            raise failed(stage.name, error) from None
+            raise StageFailed(stage.name, error.kind) from None
         # The batcher has counted for the stage what the batch took.
         step.used(*usage)
         body = answer_of(token_hex(16).encode(), stage.settings.model, [], 0)

@@ -7,7 +7,7 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Headers
 from cascadia.router.openai.answers import DONE, usage_at_end
 from cascadia.router.openai.bounded import SMALL_BYTES, slices
-from cascadia.router.openai.errors import failed
+from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.requests import Api
 from cascadia.router.openai.responses import FAILED, FINAL
 from cascadia.router.openai.rewrite import Noting
@@ -58,11 +58,12 @@ async def relay(
         _told(step, stage, bytes(passed.tail), passed.events, exchange)
         exchange.last_part(rest)
     except (UpstreamError, OverflowError) as error:
-        why = error if isinstance(error, UpstreamError) else UpstreamError("too-large")
+        # Not the error itself: it would hold this frame, which would hold it.
+        kind = error.kind if isinstance(error, UpstreamError) else "too-large"
         ok = False
-        step.ended(why.kind)
-        stage.metrics.upstream_error(why.kind)
-        raise failed(stage.name, why) from None
+        step.ended(kind)
+        stage.metrics.upstream_error(kind)
+        raise StageFailed(stage.name, kind) from None
     finally:
         if step.answered_at_s is None and not step.counted:
             # Whoever cuts the stream before its usage comes has had what was written.
@@ -88,7 +89,7 @@ class _Passed:
     def at_once(self, data: bytes) -> bool:
         """Passes a part on, if that keeps nobody waiting; else False."""
         exchange, noting = self._exchange, self._noting
-        if exchange.behind or (noting is not None and len(data) + len(self._whole.held) > SMALL_BYTES):
+        if exchange.behind or (noting is not None and len(data) + len(self._whole) > SMALL_BYTES):
             return False
         whole = self._taken(data)
         out = whole if noting is None else noting.part(whole)

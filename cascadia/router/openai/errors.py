@@ -4,8 +4,6 @@ from typing import Any
 
 import orjson
 
-from cascadia.router.upstream.errors import UpstreamError
-
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -89,5 +87,9 @@ class Overloaded(StageFailed):
         return ApiError(429, "overloaded", message, retry_after_s=self.retry_after_s)
 
 
-def failed(stage: str, error: UpstreamError) -> StageFailed:
-    return StageFailed(stage, error.kind)
+def kept(error: StageFailed) -> StageFailed:
+    """The error, for whoever needs it beyond its `except`: without the frames on its way. They hold the request, and
+    would be held by what they hold: only a collection of garbage would end that.
+    """
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)

@@ -8,23 +8,34 @@ EVENT_BYTES_MAX = 16 * 2**20
 class WholeEvents:
     """`part` takes what came and gives what can be passed on; what was begun and not ended is `held`."""
 
-    __slots__ = ("held",)
+    __slots__ = ("_held",)
 
     def __init__(self) -> None:
-        self.held = b""
+        # Not bytes: an event that comes byte by byte would be copied whole for each.
+        self._held = bytearray()
+
+    @property
+    def held(self) -> bytes:
+        return bytes(self._held)
+
+    def __len__(self) -> int:
+        """Bytes held."""
+        return len(self._held)
 
     def part(self, data: bytes) -> bytes:
         """Raises `OverflowError` for an event without end."""
-        if not self.held and data.endswith(ENDS):
+        held = self._held
+        if not held and data.endswith(ENDS):
             return data
         # The end of an event may itself come in two parts.
-        edge = self.held[-2:]
+        edge = held[-2:]
         seen = edge + data
         whole = max((at + len(end) for end in ENDS if (at := seen.rfind(end)) >= 0), default=0) - len(edge)
         if whole <= 0:
-            if len(self.held) + len(data) > EVENT_BYTES_MAX:
+            if len(held) + len(data) > EVENT_BYTES_MAX:
                 raise OverflowError
-            self.held += data
+            held += data
             return b""
-        out, self.held = self.held + data[:whole], data[whole:]
+        out = bytes(held) + data[:whole]
+        self._held = bytearray(data[whole:])
         return out

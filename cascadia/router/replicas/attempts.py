@@ -22,7 +22,7 @@ from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.telemetry.stage_record import Tried
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.deadlines import TICK_S
-from cascadia.router.upstream.errors import NOT_CONNECTED, UpstreamError
+from cascadia.router.upstream.errors import NOT_CONNECTED, Kind, UpstreamError
 
 A = TypeVar("A")
 Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
@@ -114,7 +114,8 @@ class Attempts:
         self.budget.earn()
         give_up_s = monotonic() + self.limits.queue_s
         tried: list[Replica] = []
-        failure: UpstreamError | None = None
+        # No more of a failure than its kind: the error would hold this frame, and it the request.
+        failure: Kind | None = None
         tries = resets = 0
         while True:
             try:
@@ -133,7 +134,7 @@ class Attempts:
                     return await self._once(call, replica, attempt)
                 return await self._hedged(call, replica, tried, attempt, usual, drop)
             except UpstreamError as error:
-                failure = error
+                failure = error.kind
                 tried.append(replica)
                 # A replica that is gone has done none of the work: to send it again adds no load.
                 tries += error.kind not in _FREE
@@ -250,5 +251,5 @@ class Attempts:
         slow_s = self.settings.slow_s
         return slow_s is not None and monotonic() - started_s >= slow_s
 
-    def _gave_up(self, failure: UpstreamError) -> StageFailed:
-        return self.admission.overloaded if failure.kind == "busy" else StageFailed(self.name, failure.kind)
+    def _gave_up(self, failure: Kind) -> StageFailed:
+        return self.admission.overloaded if failure == "busy" else StageFailed(self.name, failure)

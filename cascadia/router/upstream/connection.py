@@ -122,7 +122,7 @@ class Connection(asyncio.Protocol):
     def content(self) -> bytes:
         """The body of an answer that is here whole."""
         if self.answer.error is not None:
-            raise self.answer.error
+            raise self.answer.error.fresh
         return self.body.held
 
     @property
@@ -150,7 +150,7 @@ class Connection(asyncio.Protocol):
                 finally:
                     self._passes = None
             if not body.waits and self.answer.error is not None:
-                raise self.answer.error
+                raise self.answer.error.fresh
         data = body.read()
         if self._paused and not self._backlog:
             self._read_on()
@@ -201,7 +201,7 @@ class Connection(asyncio.Protocol):
                 self._waiter = None
                 self._want = "nothing"
         if self.answer.error is not None and not (want == "some" and self.body.waits):
-            raise self.answer.error
+            raise self.answer.error.fresh
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

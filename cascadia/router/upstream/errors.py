@@ -47,3 +47,10 @@ class UpstreamError(Exception):
         self.kind: Kind = kind
         self.stale = stale
         self.after_s = after_s
+
+    @property
+    def fresh(self) -> "UpstreamError":
+        """The same, to be raised by whoever keeps this one: an error that was raised holds all frames on its way, and
+        with them the request and what keeps the error. Only a collection of garbage would end that.
+        """
+        return UpstreamError(self.kind, str(self), stale=self.stale, after_s=self.after_s)

@@ -16,9 +16,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
+from cascadia.router.cascade.decision import Ask
 from cascadia.router.http.connection import ClientConnection
+from cascadia.router.http.exchange import Exchange
+from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.breaker import Breaker
 from cascadia.router.replicas.replica import Replica
+from cascadia.router.replicas.results import Live
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.model import Health, Limits, ReplicaSettings, StageSettings
 from cascadia.router.upstream.connection import Connection
@@ -185,6 +189,60 @@ def test_a_connection_that_is_refused_or_given_up_is_gone_without_a_collection_o
                     del asked
                 pool.close()
                 await until(lambda: not pool.open)
+                await until(lambda: kept() <= before)
+            finally:
+                gc.enable()
+
+    run(main)
+
+
+async def _reset(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    writer.transport.abort()
+
+
+async def _wrong(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    send(writer, 200, b'{"a":"' + b"a" * 100_000 + b'"}')
+
+
+async def _broken(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    send(writer, 500, b"{}")
+
+
+async def _busy(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    send(writer, 429, b"{}", more="retry-after: 0\r\n")
+
+
+async def _endless(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """A stream without its end."""
+    send(writer, 200, b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n', "text/event-stream")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+@pytest.mark.parametrize("answer", [_reset, _wrong, _broken, _busy, _endless])
+def test_a_request_that_fails_leaves_nothing_for_a_collection_of_garbage(
+    answer: Any, model: str, stream: bool
+) -> None:
+    """An error that is kept holds all frames on its way, with the bodies of request and answer, and they it: 50 MB
+    were left of each request of 16 MiB, up to the next collection."""
+
+    def kept() -> int:
+        return sum(isinstance(each, Begun | Ask | Live | Exchange) for each in gc.get_objects())
+
+    async def main() -> None:
+        engines = FakeEngine(answer=answer), FakeEngine(answer=answer)
+        limits: dict[str, Any] = {"breaker_failures": 10**9, "queue_s": 0.01}
+        async with (
+            started(*engines),
+            running(stages(*engines, thresholds=(50,)), ScriptedGate({}), **limits) as up,
+        ):
+            await up.chat(model, stream=stream)
+            gc.collect()
+            gc.disable()
+            try:
+                before = kept()
+                for _ in range(5):
+                    await up.chat(model, stream=stream)
                 await until(lambda: kept() <= before)
             finally:
                 gc.enable()

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from itertools import pairwise
 from typing import Any
 
@@ -75,3 +76,16 @@ def test_a_stream_cut_within_an_event_ends_with_an_error_that_the_official_clien
         assert len(events) == 2
 
     run(main)
+
+
+def test_an_event_that_comes_byte_by_byte_is_not_copied_for_each() -> None:
+    events = WholeEvents()
+    events.part(b"x" * (EVENT_BYTES_MAX // 2))
+    tracemalloc.start()
+    try:
+        for _ in range(100):
+            events.part(b"x")
+        assert tracemalloc.get_traced_memory()[1] < EVENT_BYTES_MAX
+    finally:
+        tracemalloc.stop()
+    assert len(events.held) == EVENT_BYTES_MAX // 2 + 100
