@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 from cascadia.router.cascade.decision import NOTHING, Ask
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.openai.answers import Choice, Usage, Written
-from cascadia.router.openai.bounded import items_of, members_told_apart
+from cascadia.router.openai.bounded import NOT_JSON, items_of, members_told_apart
 from cascadia.router.openai.requests import messages_and
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
@@ -184,7 +184,7 @@ def _whole(
     document = members_told_apart(reply.body) or {}
     try:
         choices: list[Any] = [Raw(each) for each in items_of(document.get("choices", b"[{}]"))]
-    except msgspec.DecodeError:
+    except NOT_JSON:
         # One was asked for, and more came than are read.
         choices = [Raw(b"{}")]
     first = members_told_apart(choices[0]) or {}

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cascadia.router.gates.usage import spend
 from cascadia.router.openai.answers import Choice, read_usage
-from cascadia.router.openai.bounded import Counted, decoded
+from cascadia.router.openai.bounded import NOT_JSON, Counted, decoded
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.questions import answer
 from cascadia.router.openai.requests import Api
@@ -139,7 +139,7 @@ def _encodable(body: dict[str, Any]) -> dict[str, Any]:
 def _read(body: bytes) -> tuple[str, list[Token]]:
     try:
         choice = decoded(_verdict, body).choices[0]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, IndexError):
+    except (*NOT_JSON, IndexError):
         raise JudgeFailed("unreadable") from None
     content = (choice.logprobs.content if choice.logprobs else None) or []
     return (choice.message.content or "")[:VERDICT_CHARACTERS], [_token(entry) for entry in content]

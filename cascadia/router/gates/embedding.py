@@ -14,6 +14,7 @@ from cascadia.router.gates.certainty import certainty_of, logprobs_wanted
 from cascadia.router.gates.context import ASKED
 from cascadia.router.gates.probe import HEARD_CHARACTERS
 from cascadia.router.openai.answers import Choice
+from cascadia.router.openai.bounded import NOT_JSON
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.questions import answer
 from cascadia.router.openai.requests import Api
@@ -80,7 +81,7 @@ async def _read(content_type: bytes, body: bytes) -> _Verdict:
         raise UpstreamError("unreadable", "not JSON by its content type")
     try:
         found = _verdict.decode(body)
-    except (msgspec.MsgspecError, RecursionError):
+    except NOT_JSON:
         raise UpstreamError("unreadable", "no verdict in JSON") from None
     if not 0.0 <= found.score <= 100.0:
         raise UpstreamError("unreadable", "a score that is none")

@@ -5,7 +5,7 @@ from msgspec import Raw, Struct
 
 from cascadia.router.examiner.examiner import Examiner
 from cascadia.router.openai.answers import Choice
-from cascadia.router.openai.bounded import Counted, decoded
+from cascadia.router.openai.bounded import NOT_JSON, Counted, decoded
 from cascadia.router.openai.requests import Fields
 
 
@@ -67,7 +67,7 @@ async def refusal(fields: Fields, choice: Choice, examiner: Examiner) -> str | N
 def _calls_refusal(fields: Fields, choice: Choice) -> str | None:
     try:
         tools = decoded(_tools, fields.given("tools") or b"[]")
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         tools = []
     names = {tool.function.name if tool.function else tool.name for tool in tools} - {""}
     for call in choice.calls:
@@ -85,7 +85,7 @@ def _wanted(fields: Fields) -> tuple[str, bytes]:
             found = _text.decode(content).format or _ResponseFormat()
             return found.type, bytes(found.schema)
         wanted = _format.decode(fields.given("response_format") or b"{}")
-    except msgspec.MsgspecError:
+    except NOT_JSON:
         return "text", b""
     return wanted.type, bytes(wanted.json_schema.schema) if wanted.json_schema else b""
 
@@ -96,6 +96,6 @@ def _is(decoder: "msgspec.json.Decoder[Raw] | msgspec.json.Decoder[dict[str, Raw
     """
     try:
         decoder.decode(text)
-    except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
+    except (*NOT_JSON, UnicodeEncodeError):
         return False
     return True

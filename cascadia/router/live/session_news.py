@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from cascadia.router.cascade.sessions import Conversations
+from cascadia.router.openai.bounded import NOT_JSON
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.outages import Outage
 from cascadia.router.telemetry.request_log import Journal
@@ -110,7 +111,7 @@ class ConversationNews:
         try:
             for key, stage in _stages.decode(news).items():
                 self._router.conversations.learn(bytes.fromhex(key), stage, now_s)
-        except (msgspec.DecodeError, ValueError):
+        except (*NOT_JSON, ValueError):
             self._nonsense.lost("unreadable")
         else:
             self._nonsense.back()

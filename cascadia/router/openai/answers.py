@@ -6,14 +6,23 @@ An answer that is no answer (not JSON, no choices, a stream that breaks off) is 
 import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
 
-from cascadia.router.openai.bounded import Counted, decoded, slices, tokens_said
+from cascadia.router.openai.bounded import (
+    LONG_BYTES,
+    NOT_JSON,
+    SMALL_BYTES,
+    Counted,
+    decoded,
+    slices,
+    tokens_said,
+)
 from cascadia.router.upstream.errors import UpstreamError
 
+T = TypeVar("T")
 DONE = b"[DONE]"
 EVENTS = b"text/event-stream"
 PROBED = b": cascadia_probe "
@@ -99,6 +108,12 @@ class _Document(Struct):
     cascadia_probe: Probed | None = None
 
 
+class _LongDocument(Struct):
+    choices: list[_Choice]
+    usage: Raw = Raw(b"null")
+    cascadia_probe: Probed | None = None
+
+
 class _Event(Struct):
     choices: list[_Choice] = []
     usage: _Usage | None = None
@@ -130,8 +145,28 @@ class _Light(Struct, gc=False):
     usage: _LightUsage | None = None
 
     @property
+    def said(self) -> Usage:
+        return self.usage.counted if self.usage is not None else Usage()
+
+    @property
     def holds_something(self) -> bool:
         return any(map(_lists_something, (self.choices, self.data, self.output, self.results)))
+
+
+class _LongLight(_Light, gc=False):
+    """Of a long answer, whose usage may have a hundred thousand members: each name is compared with all known."""
+
+    usage: Raw = Raw(b"null")  # type: ignore[assignment]
+
+    @property
+    def said(self) -> Usage:
+        found = _short(_light_usage, self.usage)
+        return found.counted if found is not None else Usage()
+
+
+def _short(decoder: "msgspec.json.Decoder[T]", told: Raw) -> T | None:
+    """The usage in a long answer; None where that is longer than any."""
+    return decoder.decode(told) if len(memoryview(told)) <= SMALL_BYTES else None
 
 
 def _lists_something(found: Raw | bytes) -> bool:
@@ -142,7 +177,11 @@ def _lists_something(found: Raw | bytes) -> bool:
 
 _document = msgspec.json.Decoder(_Document)
 _event = msgspec.json.Decoder(_Event)
+_long_document = msgspec.json.Decoder(_LongDocument)
+_document_usage = msgspec.json.Decoder(_Usage | None)
 _light = msgspec.json.Decoder(_Light)
+_long_light = msgspec.json.Decoder(_LongLight)
+_light_usage = msgspec.json.Decoder(_LightUsage | None)
 _probed = msgspec.json.Decoder(Probed)
 _JSON = b"application/json"
 
@@ -156,12 +195,13 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     if body[:1] == b"[" and _lists_something(body):
         return Usage()
     try:
-        found = _light.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        found = (_light if len(body) <= LONG_BYTES else _long_light).decode(body)
+        usage = found.said
+    except NOT_JSON:
         raise UpstreamError("unreadable", "no answer in JSON") from None
     if not (_lists_something(found.choices) or found.holds_something):
         raise UpstreamError("unreadable", "an answer without content")
-    return found.usage.counted if found.usage is not None else Usage()
+    return usage
 
 
 def usage_at_end(tail: bytes) -> Usage | None:
@@ -176,9 +216,9 @@ def usage_at_end(tail: bytes) -> Usage | None:
         return None
     try:
         found = _light.decode(tail[begin + 6 :].partition(b"\n")[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return None
-    return found.usage.counted if found.usage is not None else None
+    return found.said if found.usage is not None else None
 
 
 async def read_usage(content_type: bytes, body: bytes) -> Usage:
@@ -190,12 +230,18 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
     """Reads a 200 in JSON."""
     refuse_other_than_json(content_type)
     try:
-        found = decoded(_document, body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        if len(body) <= LONG_BYTES:
+            short = decoded(_document, body)
+            told, usage, probed = short.choices, short.usage, short.cascadia_probe
+        else:
+            long = decoded(_long_document, body)
+            told, probed = long.choices, long.cascadia_probe
+            usage = _short(_document_usage, long.usage)
+    except NOT_JSON:
         raise UpstreamError("unreadable", "no completion in JSON") from None
     choices: dict[int, _Gathered] = {}
-    _add(choices, found.choices)
-    return _written(choices, _usage(found.usage), found.cascadia_probe)
+    _add(choices, told)
+    return _written(choices, _usage(usage), probed)
 
 
 async def read_events(content_type: bytes, body: bytes) -> Written:
@@ -229,14 +275,14 @@ def _probed_in(part: bytes) -> Probed | None:
         return None
     try:
         return _probed.decode(part[begin + len(PROBED) :].partition(b"\n")[0])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except NOT_JSON:
         return None
 
 
 def read_event(data: bytes) -> _Event:
     try:
         return decoded(_event, data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise UpstreamError("unreadable", "an event that is not JSON") from None
 
 

@@ -26,6 +26,10 @@ MOST_TOKENS = 2**31
 """Of a request and of an answer. JSON has integers of any size, and one beyond 64 bits in what is added up stays there:
 each later request would fail."""
 
+NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""Raised by decoders for bytes that are not JSON of their kind: text that is not UTF-8, and what is nested too deep,
+have errors of their own."""
+
 T = TypeVar("T")
 
 
@@ -114,7 +118,7 @@ def members_told_apart(document: bytes) -> dict[str, Any] | None:
     """Members as of `members_of`; None where those would be too many, or it is no object."""
     try:
         return members_of(document)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from cascadia.router.openai.bounded import NOT_JSON
 from cascadia_judge.errors import BadVerdict
 from cascadia_judge.scores.certainty import Certainty
 
@@ -44,7 +45,7 @@ def certainty_in(parts: Sequence[bytes]) -> Certainty:
     for part in parts:
         try:
             found = _written.decode(part)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except NOT_JSON:
             raise Unreadable(UNREADABLE) from None
         if found.content is not None:
             for entry in found.content:

@@ -15,6 +15,7 @@ from msgspec import Meta, Raw, Struct
 from cascadia.router.openai.answers import Usage, refuse_other_than_json
 from cascadia.router.openai.bounded import (
     FEW,
+    NOT_JSON,
     SMALL_BYTES,
     Few,
     few_in,
@@ -189,7 +190,7 @@ def _listed(content_type: bytes, body: bytes, count: int) -> tuple[list[bytes], 
             # In one go: each takes up to 5 ms a megabyte.
             long = _long_classification.decode(body)
             items, usage = few_in(long.data), long.usage
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise UpstreamError("unreadable", "no classification in JSON") from None
     if len(items) != count:
         raise UpstreamError("unreadable", f"{len(items)} parts for {count} inputs")
@@ -225,13 +226,15 @@ def batch_body(model: str, items: Sequence[bytes], truncate: bytes = b"") -> byt
 
 def refused_at(body: bytes, places: Sequence[int]) -> bytes:
     """An engine's refusal of a client's inputs, which were sent from these `places` of its list, with the place of the
-    one that is to blame; as it is where it does not say which that is."""
+    one that is to blame; as it is where it does not say which that is, or is longer than any that does."""
+    if len(body) > SMALL_BYTES:
+        return body
     try:
         document = _any.decode(body)
         error = document.get("error", document)
         said = error["message"]
         place = _PLACE.match(said)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError):
+    except (*NOT_JSON, AttributeError, KeyError, TypeError):
         return body
     number = 0 if len(places) == 1 else int(place[1]) if place and place[1] else None
     if number is None or number >= len(places):
@@ -247,7 +250,7 @@ def part_of(raw: bytes) -> Part:
         raise UpstreamError("unreadable", f"more than {CLASSES_MAX:,} probabilities")
     try:
         probs = _probabilities.decode(raw).probs
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise UpstreamError("unreadable", "a part without probabilities") from None
     return Part(raw, margin(probs), tuple(probs))
 
@@ -275,7 +278,7 @@ def ranked_in(content_type: bytes, body: bytes) -> Ranked:
             found = _ranking.decode(body)
             results, usage = items_of(found.results), _counted(found.usage)
         scores = [_score_of(raw) for raw in results]
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise UpstreamError("unreadable", "no ranking in JSON") from None
     if not results:
         raise UpstreamError("unreadable", "a ranking of nothing")

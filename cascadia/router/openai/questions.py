@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from cascadia.router.openai.answers import Choice
-from cascadia.router.openai.bounded import decoded
+from cascadia.router.openai.bounded import NOT_JSON, decoded
 from cascadia.router.openai.requests import Fields
 from cascadia.router.openai.responses import turns_of
 from cascadia.router.openai.texts import Turn, text_of
@@ -29,7 +29,7 @@ def asked_of(fields: Fields) -> Question:
         if prompt := fields.given("prompt"):
             return Question(text_of(prompt), None)
         turns = _turns(fields)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError):
+    except NOT_JSON:
         return Question()
     said = next((text for role, text in reversed(turns) if role == "user"), None)
     if len(turns) == 1:

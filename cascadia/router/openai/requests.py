@@ -13,7 +13,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cascadia.dispatch.prefix_affinity import point_of
-from cascadia.router.openai.bounded import LONG_BYTES, MOST_TOKENS, SMALL_BYTES, members_of
+from cascadia.router.openai.bounded import LONG_BYTES, MOST_TOKENS, NOT_JSON, SMALL_BYTES, members_of
 from cascadia.router.openai.errors import ApiError
 
 Api = Literal["chat", "completions", "embeddings", "responses", "classify", "rerank"]
@@ -163,7 +163,7 @@ def read_fields(body: bytes) -> Fields:
                 400, "missing_model", "Say which model: the field `model` is missing.", param="model"
             ) from None
         raise ApiError(400, "invalid_type", f"{said[:200]}.", param=param) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
 
 
@@ -190,7 +190,7 @@ def rewritten(body: bytes, model: str, changes: Mapping[str, Any], api: Api) -> 
     """
     try:
         members = members_of(body)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
     members["model"] = model
     for name in OWN_FIELDS if api in WRITTEN else (*OWN_FIELDS, *WRITING_FIELDS):
@@ -235,7 +235,7 @@ def _first_items(content: bytes) -> Iterator[bytes]:
     if len(content) <= SMALL_BYTES:
         try:
             yield from map(bytes, _messages.decode(content) if content else ())
-        except msgspec.DecodeError:
+        except NOT_JSON:
             return
         return
     begin = depth = 0

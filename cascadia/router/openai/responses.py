@@ -18,7 +18,7 @@ from cascadia.router.openai.answers import (
     events,
     refuse_other_than_json,
 )
-from cascadia.router.openai.bounded import Counted, decoded, slices, tokens_said
+from cascadia.router.openai.bounded import NOT_JSON, Counted, decoded, slices, tokens_said
 from cascadia.router.openai.requests import Fields
 from cascadia.router.openai.texts import Turn, text_of
 from cascadia.router.upstream.errors import UpstreamError
@@ -99,7 +99,7 @@ def final_event(data: bytes) -> bytes | None:
         return None
     try:
         event = _event.decode(data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise UpstreamError("unreadable", "an event that is not JSON") from None
     return bytes(event.response) if event.type.encode() in FINAL else None
 
@@ -107,7 +107,7 @@ def final_event(data: bytes) -> bytes | None:
 def usage_of_response(document: bytes) -> Usage:
     try:
         found = _usage.decode(document).usage
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         return Usage()
     return _counted(found)
 
@@ -115,7 +115,7 @@ def usage_of_response(document: bytes) -> Usage:
 def _written(document: bytes) -> Written:
     try:
         found = decoded(_response, document)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except NOT_JSON:
         raise UpstreamError("unreadable", "no response in JSON") from None
     if found.status not in (None, "completed", "incomplete"):
         raise UpstreamError("unreadable", "a response that is not finished")

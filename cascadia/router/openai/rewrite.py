@@ -13,7 +13,7 @@ import orjson
 from msgspec import Raw
 
 from cascadia.router.openai.answers import DONE, Usage, read_event, usage_in
-from cascadia.router.openai.bounded import each_members_of, members_of, slices, turn_after
+from cascadia.router.openai.bounded import NOT_JSON, each_members_of, members_of, slices, turn_after
 from cascadia.router.openai.responses import FINAL, final_event, usage_of_response
 
 _NULL = Raw(b"null")
@@ -37,7 +37,7 @@ async def without_logprobs(document: bytes) -> bytes:
         members = members_of(document)
         await turn_after(document)
         choices = each_members_of(bytes(members["choices"])) if "choices" in members else []
-    except msgspec.DecodeError:
+    except NOT_JSON:
         return document
     for choice in choices:
         if "logprobs" in choice:

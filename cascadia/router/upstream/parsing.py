@@ -96,8 +96,8 @@ class AnswerParser:
             answer.head_bytes += len(data)
         try:
             self._parser.feed_data(data)
-        except httptools.HttpParserError:
-            # It may be behind a whole answer, which stands.
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            # It may be behind a whole answer, which stands. Nobody asked to go on in another protocol.
             answer.keep_alive = False
             return UpstreamError("protocol")
         if not answer.headed and answer.head_bytes > HEAD_BYTES_MAX:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import UNSET, Raw
 
+from cascadia.router.openai.answers import Usage, read_document, usage_of_reply
 from cascadia.router.openai.bounded import LONG_BYTES, MOST_VALUES, SMALL_BYTES
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.one_pass import CLASSES_MAX, margin, part_of, parts_of
@@ -123,3 +124,21 @@ def test_classifications_are_read_in_turns_and_no_class_without_end() -> None:
 )
 def test_a_margin_is_that_of_the_two_greatest(probabilities: list[float], expected: float) -> None:
     assert margin(probabilities) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("size", [0, LONG_BYTES])
+@pytest.mark.parametrize(
+    ("usage", "counted"),
+    [
+        ('{"prompt_tokens":3,"completion_tokens":4}', Usage(3, 4)),
+        ("null", Usage()),
+        ('{"prompt_tokens":3,"a":"%s"}' % ("b" * SMALL_BYTES), None),
+    ],
+)
+def test_a_long_answer_has_the_usage_of_a_short_one(size: int, usage: str, counted: Usage | None) -> None:
+    """One that is longer than any is not read, where the answer is long."""
+    choices = '{"choices":[{"index":0,"message":{"content":"a"}}]'
+    told = f'{choices},"usage":{usage},"b":"{"c" * size}"}}'
+    expected = counted if counted is not None else Usage() if size else Usage(3, 0)
+    assert usage_of_reply(b"application/json", told.encode()) == expected
+    assert asyncio.run(read_document(b"application/json", told.encode())).usage == expected
