@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
-from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.exceptions import HTTPException
 
 from cascadia import __version__
@@ -16,6 +16,7 @@ from cascadia.router.openai.requests import APIS
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.figures import figures
 from cascadia.router.telemetry.merge import merged
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.routes import add_ui
@@ -147,10 +148,10 @@ def _add_state(app: FastAPI, router: Public) -> None:
 
     @app.get("/metrics", summary="For Prometheus.", response_class=Response)
     async def metrics() -> Response:
-        figures = generate_latest(router.metrics.registry)
+        told = await figures(router.metrics.registry)
         if router.peers.count > 1:
-            figures = merged({router.peers.number: figures} | await router.peers.ask("metrics"))
-        return Response(figures, media_type=CONTENT_TYPE_LATEST)
+            told = merged({router.peers.number: told} | await router.peers.ask("metrics"))
+        return Response(told, media_type=CONTENT_TYPE_LATEST)
 
 
 def _add_models(app: FastAPI, router: Public) -> None:

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from prometheus_client import generate_latest
-
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.access.access import Access
 from cascadia.router.access.keys import Keyring
@@ -38,6 +36,7 @@ from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.server.peers import Peers
 from cascadia.router.settings.model import RouterSettings
+from cascadia.router.telemetry.figures import figures
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
@@ -234,4 +233,4 @@ class Router:
         )
 
     async def _figures(self, _: bytes = b"") -> bytes:
-        return generate_latest(self.metrics.registry)
+        return await figures(self.metrics.registry)

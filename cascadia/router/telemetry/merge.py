@@ -3,18 +3,19 @@
 Counters and histograms are added up; gauges get the label `worker`, since a sum of thresholds means nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
-from prometheus_client.registry import Collector
 from prometheus_client.samples import Sample
+
+from cascadia.router.telemetry.figures import Families
 
 
 def merged(texts: dict[int, bytes]) -> bytes:
     """`texts` in Prometheus' format, by worker."""
-    return generate_latest(_Families(list(merge({n: texts[n].decode() for n in sorted(texts)}))))
+    return generate_latest(Families(list(merge({n: texts[n].decode() for n in sorted(texts)}))))
 
 
 def merge(texts: dict[int, str]) -> Iterator[Metric]:
@@ -42,11 +43,3 @@ def merge(texts: dict[int, str]) -> Iterator[Metric]:
     workers = Metric("cascadia_workers", "Processes that answered for these figures.", "gauge")
     workers.samples.append(Sample("cascadia_workers", {}, float(len(texts))))
     yield workers
-
-
-class _Families(Collector):
-    def __init__(self, families: list[Metric]) -> None:
-        self._families = families
-
-    def collect(self) -> Iterable[Metric]:
-        return self._families
