@@ -12,6 +12,7 @@ import orjson
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
+from cascadia.router.openai.bounded import values_in
 from cascadia.router.settings.model import RouterSettings
 
 MOST_THRESHOLD_BYTES = 64 * 1024
@@ -101,6 +102,7 @@ def put_gear(router: Geared, body: bytes) -> None:
 async def put_plan(router: Commanded, body: bytes) -> None:
     """`body`: a plan.json of stages that the files have addresses for. Raises `BadInput`."""
     from cascadia.files.plan_file import parse_plan
+    from cascadia.router.admin.long_plan import FEW_VALUES, check
     from cascadia.router.settings.from_plan import under_plan
 
     try:
@@ -110,6 +112,8 @@ async def put_plan(router: Commanded, body: bytes) -> None:
 
     def parsed() -> Plan:
         try:
+            if values_in(body) > FEW_VALUES:
+                check(text)
             return parse_plan(text, "plan")
         except BadInput as error:
             # What was read of it hangs on the error's frames, and is to be freed here, not by the event loop.
