@@ -17,13 +17,16 @@ from cascadia.router.openai.bounded import (
     SMALL_BYTES,
     Counted,
     decoded,
+    members_of,
     slices,
     tokens_said,
+    turn_after,
 )
 from cascadia.router.upstream.errors import UpstreamError
 
 T = TypeVar("T")
 DONE = b"[DONE]"
+_NULL = Raw(b"null")
 EVENTS = b"text/event-stream"
 PROBED = b": cascadia_probe "
 """Begin of the comment in which a probe's score stands in a stream."""
@@ -108,12 +111,6 @@ class _Document(Struct):
     cascadia_probe: Probed | None = None
 
 
-class _LongDocument(Struct):
-    choices: list[_Choice]
-    usage: Raw = Raw(b"null")
-    cascadia_probe: Probed | None = None
-
-
 class _Event(Struct):
     choices: list[_Choice] = []
     usage: _Usage | None = None
@@ -153,20 +150,31 @@ class _Light(Struct, gc=False):
         return any(map(_lists_something, (self.choices, self.data, self.output, self.results)))
 
 
-class _LongLight(_Light, gc=False):
-    """Of a long answer, whose usage may have a hundred thousand members: each name is compared with all known."""
-
-    usage: Raw = Raw(b"null")  # type: ignore[assignment]
-
-    @property
-    def said(self) -> Usage:
-        found = _short(_light_usage, self.usage)
-        return found.counted if found is not None else Usage()
-
-
 def _short(decoder: "msgspec.json.Decoder[T]", told: Raw) -> T | None:
-    """The usage in a long answer; None where that is longer than any."""
+    """A member of a long answer; None where it is longer than any."""
     return decoder.decode(told) if len(memoryview(told)) <= SMALL_BYTES else None
+
+
+def _light_of(body: bytes) -> _Light:
+    """Outline of an answer; the members of a long one are counted: each costs as much as a known one, be it that
+    again and again.
+    """
+    if len(body) <= LONG_BYTES:
+        return _light.decode(body)
+    members = members_of(body)
+    told = {name: members[name] for name in _Light.__struct_fields__ if name in members}
+    return _Light(**told | {"usage": _short(_light_usage, told.get("usage", _NULL))})
+
+
+async def _document_of(body: bytes) -> _Document:
+    """Answer as of `_light_of`; others have their turn before the choices of a long one are read."""
+    if len(body) <= LONG_BYTES:
+        return decoded(_document, body)
+    members = members_of(body)
+    await turn_after(body)
+    choices = decoded(_choices, members.get("choices", _NULL))
+    usage = _short(_document_usage, members.get("usage", _NULL))
+    return _Document(choices, usage, _short(_document_probe, members.get("cascadia_probe", _NULL)))
 
 
 def _lists_something(found: Raw | bytes) -> bool:
@@ -177,10 +185,10 @@ def _lists_something(found: Raw | bytes) -> bool:
 
 _document = msgspec.json.Decoder(_Document)
 _event = msgspec.json.Decoder(_Event)
-_long_document = msgspec.json.Decoder(_LongDocument)
+_choices = msgspec.json.Decoder(list[_Choice])
 _document_usage = msgspec.json.Decoder(_Usage | None)
+_document_probe = msgspec.json.Decoder(Probed | None)
 _light = msgspec.json.Decoder(_Light)
-_long_light = msgspec.json.Decoder(_LongLight)
 _light_usage = msgspec.json.Decoder(_LightUsage | None)
 _probed = msgspec.json.Decoder(Probed)
 _JSON = b"application/json"
@@ -195,7 +203,7 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     if body[:1] == b"[" and _lists_something(body):
         return Usage()
     try:
-        found = (_light if len(body) <= LONG_BYTES else _long_light).decode(body)
+        found = _light_of(body)
         usage = found.said
     except NOT_JSON:
         raise UpstreamError("unreadable", "no answer in JSON") from None
@@ -230,18 +238,12 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
     """Reads a 200 in JSON."""
     refuse_other_than_json(content_type)
     try:
-        if len(body) <= LONG_BYTES:
-            short = decoded(_document, body)
-            told, usage, probed = short.choices, short.usage, short.cascadia_probe
-        else:
-            long = decoded(_long_document, body)
-            told, probed = long.choices, long.cascadia_probe
-            usage = _short(_document_usage, long.usage)
+        found = await _document_of(body)
     except NOT_JSON:
         raise UpstreamError("unreadable", "no completion in JSON") from None
     choices: dict[int, _Gathered] = {}
-    _add(choices, told)
-    return _written(choices, _usage(usage), probed)
+    _add(choices, found.choices)
+    return _written(choices, _usage(found.usage), found.cascadia_probe)
 
 
 async def read_events(content_type: bytes, body: bytes) -> Written:

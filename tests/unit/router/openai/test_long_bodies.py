@@ -142,3 +142,14 @@ def test_a_long_answer_has_the_usage_of_a_short_one(size: int, usage: str, count
     expected = counted if counted is not None else Usage() if size else Usage(3, 0)
     assert usage_of_reply(b"application/json", told.encode()) == expected
     assert asyncio.run(read_document(b"application/json", told.encode())).usage == expected
+
+
+@pytest.mark.parametrize("name", ["usage", "choices", "a"])
+def test_a_long_answer_of_more_members_than_are_read_is_none(name: str) -> None:
+    """Each takes the event loop as long as one that is known, be it the same again and again."""
+    members = ",".join([f'"{name}":[]'] * LONG_BYTES)
+    body = f'{{"choices":[{{"index":0,"message":{{"content":"a"}}}}],{members}}}'.encode()
+    with pytest.raises(UpstreamError, match="JSON"):
+        usage_of_reply(b"application/json", body)
+    with pytest.raises(UpstreamError, match="JSON"):
+        asyncio.run(read_document(b"application/json", body))
