@@ -26,8 +26,13 @@ class StreamUsage:
     def add(self, part: bytes) -> None:
         """`part` is of whole events, of which one may carry many tokens."""
         if len(part) > SMALL_BYTES:
+            # Looked at where it is: a megabyte is not copied for it.
             self._look()
-        self._tail += part
+            self._seen(part)
+            self._tail += part[-_TAIL_BYTES:]
+            self._seen_bytes = len(self._tail)
+        else:
+            self._tail += part
         if len(self._tail) > 2 * _TAIL_BYTES:
             self._look()
             del self._tail[:-_TAIL_BYTES]
@@ -36,6 +41,9 @@ class StreamUsage:
     def _look(self) -> None:
         fresh = self._tail[self._seen_bytes :]
         self._seen_bytes = len(self._tail)
+        self._seen(fresh)
+
+    def _seen(self, fresh: bytes | bytearray) -> None:
         self._text_bytes += sum(map(len, _TEXT.findall(fresh, 0, SMALL_BYTES)))
         self._events += fresh.count(b"data:")
 

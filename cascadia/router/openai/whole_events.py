@@ -36,6 +36,6 @@ class WholeEvents:
                 raise OverflowError
             held += data
             return b""
-        out = bytes(held) + data[:whole]
+        out = b"".join((held, memoryview(data)[:whole]))
         self._held = bytearray(data[whole:])
         return out
