@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
+from io import StringIO
 from typing import Any
 
 import yaml
+from yaml.emitter import ScalarAnalysis
 
 # Go's parsers (kubectl, compose) take these bare words for numbers or booleans where PyYAML does not.
 _AMBIGUOUS = re.compile(r"[-+]?[.0-9][-+.:_0-9a-fox]*|[yn]|yes|no|on|off|true|false|null|~|", re.IGNORECASE)
@@ -19,6 +22,12 @@ class _Dumper(yaml.SafeDumper):
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
         super().increase_indent(flow, False)
 
+    @staticmethod
+    @lru_cache(maxsize=4096)
+    def analyze_scalar(scalar: str) -> ScalarAnalysis:
+        """The same, asked once of each text: keys and names come again in every object."""
+        return _ASKED.analyze_scalar(scalar)
+
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
     style = '"' if _AMBIGUOUS.fullmatch(value) else None
@@ -26,6 +35,7 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 
 
 _Dumper.add_representer(str, _text)
+_ASKED = yaml.SafeDumper(StringIO(), allow_unicode=True)
 
 
 def yaml_text(documents: Iterable[Any]) -> str:

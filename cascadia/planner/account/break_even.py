@@ -44,6 +44,6 @@ def _pays_from(search: Search, stage: int, load: Load, usd_per_request: float) -
     found = []
     for shape in search.shapes[stage]:
         rate = shape.usd_per_hour / (HOUR_S * usd_per_request)
-        if rate <= search.capacities.rps(shape.timing, load):
+        if rate <= search.capacities.sustained.rps(shape.timing, load):
             found.append(rate)
     return min(found, default=None)

@@ -73,7 +73,7 @@ def uniform_parallelism(search: Search, effort: Effort) -> Entry:
         shapes[s] = tuple(c for c in mine if c.pp == least[c.pool])
         if not shapes[s]:
             return nothing("uniform parallelism", "a model does not split over a whole node")
-    tables = TableCache(search.threads)
+    tables = TableCache(search.threads, sustained=search.tables.sustained)
     return searched("uniform parallelism", replace(search, shapes=shapes, tables=tables), effort)
 
 
@@ -116,7 +116,7 @@ def no_judge_cost(search: Search, effort: Effort) -> Entry:
         problem=replace(search.problem, judge=free),
         shapes=shapes,
         verdict_s=0.0,
-        tables=TableCache(search.threads),
+        tables=TableCache(search.threads, sustained=search.tables.sustained),
         memory={},
     )
     found = searched(name, blind, effort)

@@ -12,7 +12,6 @@ from cascadia.domain.plan import ExitPromise, WorkloadRules
 from cascadia.domain.problem import Foresight, Problem, Stage
 from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem.cluster import build_cluster
-from cascadia.planner.problem.foresight import with_foresight
 from cascadia.planner.problem.join import Context, at_rate, join
 from cascadia.planner.problem.judge import build_judge, check_probe
 from cascadia.planner.problem.models import build_stages, config_path
@@ -61,6 +60,8 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     foresight: Foresight | None = None
     foreseen_by = [] if heads is None else [heads]
     for foresight_path in foreseen_by:
+        from cascadia.planner.problem.foresight import with_foresight
+
         table, foresight = with_foresight(table, foresight_path)
     if foresight is None and table.foreseen is not None and judge.kind != "embedding":
         table = replace(table, foreseen=None)

@@ -46,7 +46,9 @@ ROUTINGS = 4
 
 def nearly_full(search: Search) -> Search:
     """The same search with tables up to capacity."""
-    return replace(search, tables=TableCache(search.threads, 1.0), memory={})
+    return replace(
+        search, tables=TableCache(search.threads, 1.0, sustained=search.tables.sustained), memory={}
+    )
 
 
 def fullest(search: Search) -> Iterator[Deployment]:

@@ -189,13 +189,15 @@ def start_search(
     if delays is not None:
         delays = delays * verdicts_each(problem, np.ones_like(delays, np.bool_))
         verdict_s = quantile_s(delays.ravel() / PS_PER_S, problem.objective.quantile)
+    tables = TableCache(threads)
     return Search(
         problem,
         routings,
         find_shapes(problem),
-        TableCache(threads),
+        tables,
         threads,
         verdict_s,
+        Capacities(tables.sustained),
         deadline=deadline or Deadline(),
     )
 

@@ -14,28 +14,22 @@ from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.routing.routings import Decisions
-from cascadia.planner.tables.capacity import sustained_rps
+from cascadia.planner.tables.capacity import Sustained
 from cascadia.planner.tables.loads import Load, judge_load, period_ps, stage_load
-from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
+from cascadia_sim.iteration.timing import PS_PER_S
 
 
 @dataclass(eq=False)
 class Capacities:
-    """Capacities: what replicas sustain, kept by shape and load."""
+    """Capacities of deployments, by what their replicas sustain."""
 
-    known: dict[tuple[int, str], tuple[ReplicaTiming, float]] = field(default_factory=dict)
-
-    def rps(self, timing: ReplicaTiming, load: Load) -> float:
-        key = (id(timing), load.digest)
-        if key not in self.known:
-            self.known[key] = timing, sustained_rps(timing, load)
-        return self.known[key][1]
+    sustained: Sustained = field(default_factory=Sustained)
 
     def share(self, mix: Mix, load: Load) -> float:
         """Share of the mix's capacity that the load takes."""
         if not len(load):
             return 0.0
-        total = sum(r.count * r.shape.there * self.rps(r.shape.timing, load) for r in mix)
+        total = sum(r.count * r.shape.there * self.sustained.rps(r.shape.timing, load) for r in mix)
         return load.rate_rps / total if total > 0 else np.inf
 
     def shares(self, problem: Problem, deployment: Deployment, decided: Decisions) -> Mapping[int, float]:

@@ -56,6 +56,9 @@ FEWEST_REPEATS = 2
 """Of a trace so long that all rounds would be more requests than this, or end after `LONGEST_S`, fewer are played, at
 least two."""
 
+CALM = 0.6
+"""Share of what replicas sustain up to which two rounds hardly ever show that a deployment does not hold."""
+
 OVERLOADED = 1.02
 """Above this share of what a stage's replicas sustain nothing needs to be simulated; measuring errs by less."""
 EXACT = 1e-9
@@ -107,8 +110,9 @@ def certify(
     once, run, rounds, one_decided = settled
     once_s = _quantiles(run, quantiles := _asked(simulator))
     repeats = _repeats(once)
-    # Two rounds first: what plainly does not hold is seen in a quarter of the time.
-    for played in sorted({FEWEST_REPEATS, repeats}):
+    # Two rounds first, where much is sent: what plainly does not hold is seen in a quarter of the time.
+    calm = factor * max(shares.values(), default=1.0) <= CALM
+    for played in sorted({repeats if calm else FEWEST_REPEATS, repeats}):
         try:
             all_run, why = _played(settled, deployment, shares, factor, played)
         except PastTheClock:

@@ -14,6 +14,8 @@ the others, by up to 40 %. What such a replica sustains is therefore the highest
 finishes: from the throughput at hand downward, each next rate is what came of the one before.
 """
 
+from dataclasses import dataclass, field
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,6 +38,19 @@ KEEPS_UP = 0.985
 LOWER = 0.995
 ATTEMPTS = 10
 """...else the next rate is what it finished, less a little; at most so many are tried."""
+
+
+@dataclass(eq=False)
+class Sustained:
+    """What replicas sustain, kept by shape and load: tables and certificates ask the same."""
+
+    known: dict[tuple[int, str], tuple[ReplicaTiming, float]] = field(default_factory=dict)
+
+    def rps(self, timing: ReplicaTiming, load: Load) -> float:
+        key = (id(timing), load.digest)
+        if key not in self.known:
+            self.known[key] = timing, sustained_rps(timing, load)
+        return self.known[key][1]
 
 
 def sustained_rps(timing: ReplicaTiming, load: Load, *, times: int = 1) -> float:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia.planner.tables.capacity import held_at_once, sustained_rps
+from cascadia.planner.tables.capacity import Sustained, held_at_once
 from cascadia.planner.tables.loads import Load
 from cascadia.planner.tables.shapes import Shape
 from cascadia.planner.tables.store import digest_of, load_table, save_table
@@ -95,6 +95,7 @@ class TableCache:
     pool: ThreadPoolExecutor
     stable_share: float = STABLE_SHARE
     entries: dict[tuple[object, ...], StageTable] = field(default_factory=dict)
+    sustained: Sustained = field(default_factory=Sustained)
 
     def table(
         self, name: str, shapes: Sequence[Shape], load: Load, quantile: float, budget: Callable[[Shape], int]
@@ -124,14 +125,21 @@ class TableCache:
         digest = digest_of([s.timing for s in shapes], load.digest, quantile, levels, limits, stable)
         if (saved := load_table(digest)) is not None:
             return StageTable(shapes, levels, *saved, len(load))
-        rows = list(
-            self.pool.map(
-                lambda s, most, share: _shape_row(s.timing, load, quantile, levels, most, share),
-                shapes,
-                limits,
-                stable,
-            )
+        # The largest first, pipelines among them: what takes the longest is not left for the end.
+        last_first = self.pool.map(
+            lambda s, most, share: _shape_row(
+                s.timing,
+                load,
+                quantile,
+                levels,
+                most,
+                saturation_level(s.timing, load, share, self.sustained),
+            ),
+            shapes[::-1],
+            limits[::-1],
+            stable[::-1],
         )
+        rows = list(last_first)[::-1]
         latency = np.array([row for row, _ in rows]).reshape(len(shapes), len(levels))
         saturated = np.array([least for _, least in rows])
         save_table(digest, latency, saturated)
@@ -156,16 +164,15 @@ def _together(shapes: tuple[Shape, ...], parts: Sequence[StageTable], requests: 
 
 
 def _shape_row(
-    timing: ReplicaTiming, load: Load, quantile: float, levels: Ints, most: int, stable_share: float
+    timing: ReplicaTiming, load: Load, quantile: float, levels: Ints, most: int, least: float
 ) -> tuple[Floats, float]:
-    """Latency quantile at every level, and the least (fractional) level that is stable.
+    """Latency quantile at every level, of which `least` is the first (fractional) one that is stable, and that.
 
     Levels beyond `most`, and those that leave a replica hardly a request, take the value before them. Between two
     levels whose quantiles are alike none is simulated.
     """
     if len(load) == 0:
         return np.zeros(len(levels)), 0.0
-    least = saturation_level(timing, load, stable_share)
     row = np.full(len(levels), np.nan)
     first = int(np.searchsorted(levels, least))
     lightest = max(min(most, len(load) // FEWEST_REQUESTS), int(np.ceil(least)), 1)
@@ -228,10 +235,12 @@ def _sample_requests(timing: ReplicaTiming) -> int:
     return SAMPLE_REQUESTS if timing.lanes == 1 else PIPELINE_SAMPLE_REQUESTS
 
 
-def saturation_level(timing: ReplicaTiming, load: Load, stable_share: float = STABLE_SHARE) -> float:
+def saturation_level(
+    timing: ReplicaTiming, load: Load, stable_share: float = STABLE_SHARE, known: Sustained | None = None
+) -> float:
     """Number of such replicas that the load needs to be stable: its rate over `stable_share` of what one
     sustains.
     """
     if not len(load) or load.period_ps <= 0:
         return 0.0
-    return load.rate_rps / (stable_share * sustained_rps(timing, load))
+    return load.rate_rps / (stable_share * (known or Sustained()).rps(timing, load))
