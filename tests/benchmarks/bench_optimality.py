@@ -145,7 +145,7 @@ def instances(
             continue
         try:
             small = 0 < count_deployments(problem, threads, most) <= most
-        except BadInput:  # a model that fits no shape on so few GPUs
+        except (BadInput, Infeasible):  # a model that fits no shape on so few GPUs
             small = False
         yield f"{kind} {seed}", problem if small else None
         found += small

@@ -25,7 +25,7 @@ def refusal(problem: Problem) -> str | None:
     try:
         plan(problem)
     except Infeasible as why:
-        return str(why)
+        return None if "fits no shape" in str(why) else str(why)
     except BadInput:
         pass
     return None

@@ -67,7 +67,7 @@ def best_value(
     with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
         try:
             search = start_search(problem, routings, threads, Deadline(time_limit_s))
-        except BadInput:
+        except (BadInput, Infeasible):
             return float("inf")
         if not allowed(search).any():
             return float("inf")
