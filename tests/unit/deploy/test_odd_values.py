@@ -3,7 +3,6 @@
 import json
 from typing import Any
 
-import kubernetes_validate
 import pytest
 
 from cascadia.domain.errors import BadInput
@@ -14,6 +13,7 @@ from tests.unit.deploy.matrix import THREE, Case
 from tests.unit.deploy.odd_values import ODD, without_dashboards
 from tests.unit.deploy.test_schemas import DEFINITIONS
 from tests.unit.deploy.validity import problems
+from tests.unit.render.kubernetes_schemas import validate
 
 NEWEST = "1.37"
 CUSTOM = {"PrometheusRule", *(kind for _, kind in DEFINITIONS)}
@@ -45,7 +45,7 @@ def test_what_is_only_odd_makes_valid_objects(name: str) -> None:
         assert list(problems(o)) == [], (o["kind"], o["metadata"]["name"])
         text = json.dumps(o, sort_keys=True)
         if text not in KNOWN and o["kind"] not in CUSTOM:
-            kubernetes_validate.validate(o, NEWEST, strict=True)
+            validate(o, NEWEST, strict=True)
 
 
 @pytest.mark.parametrize("name", [name for name, odd in ODD.items() if not odd.renders])

@@ -4,13 +4,13 @@ import json
 from typing import Any
 
 import jsonschema
-import kubernetes_validate
 import pytest
 
 from tests.data import data_path
 from tests.unit.deploy.chart import Object, by_us
 from tests.unit.deploy.matrix import MATRIX
 from tests.unit.render.crd import strict_schema
+from tests.unit.render.kubernetes_schemas import validate
 
 VERSIONS = ["1.28", "1.29", "1.30", "1.31", "1.32", "1.33", "1.34", "1.35", "1.36", "1.37"]
 
@@ -53,7 +53,7 @@ BUILT_IN = list({json.dumps(shape(o), sort_keys=True): o for o in distinct(custo
 def test_objects_fit_the_schemas_of_kubernetes(version: str) -> None:
     """Strictly: an unknown field is a failure, and so is a kind that the version does not have."""
     for o in BUILT_IN:
-        assert kubernetes_validate.validate(o, version, strict=True) == version
+        assert validate(o, version, strict=True) == version
 
 
 @pytest.mark.data

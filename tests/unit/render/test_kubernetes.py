@@ -1,5 +1,4 @@
 import jsonschema
-import kubernetes_validate
 import pytest
 
 from cascadia.domain.cluster import Cluster, Pool
@@ -7,6 +6,7 @@ from cascadia.domain.plan import ReplicaGroup
 from cascadia.testing.plans import POOLS, plan, stage, three_stages
 from tests.data import data_path
 from tests.unit.render.crd import strict_schema
+from tests.unit.render.kubernetes_schemas import validate
 from tests.unit.render.manifests import Object, engines, gpus, objects, of_kind, only_container, pods
 
 FOUND = objects(three_stages())
@@ -19,7 +19,7 @@ def test_objects_fit_the_schemas_of_kubernetes(version: str) -> None:
     """Strictly: an unknown field or kind is a failure."""
     for o in FOUND:
         if (o["apiVersion"], o["kind"]) not in CUSTOM_KINDS:
-            assert kubernetes_validate.validate(o, version, strict=True) == version
+            assert validate(o, version, strict=True) == version
 
 
 @pytest.mark.data
@@ -40,7 +40,7 @@ def test_leader_worker_sets_fit_their_definition() -> None:
 def test_pods_of_leader_worker_sets_fit_the_schemas_too(version: str) -> None:
     for _, pod in pods(FOUND):
         whole = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", **pod["metadata"]}}
-        kubernetes_validate.validate({**whole, "spec": pod["spec"]}, version, strict=True)
+        validate({**whole, "spec": pod["spec"]}, version, strict=True)
 
 
 def test_the_gpus_asked_for_are_the_plans() -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 
-import kubernetes_validate
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -13,6 +12,7 @@ from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render import FILE_NAMES, render
 from cascadia.render.compose.file import JUDGE, ROUTER
 from cascadia.testing.plans import plan, stage
+from tests.unit.render.kubernetes_schemas import validate
 from tests.unit.render.manifests import WITHOUT_DASHBOARDS, engines, gpus, objects, pods
 from tests.unit.render.reading import documents
 
@@ -60,7 +60,7 @@ def test_kubernetes_objects_are_valid_and_ask_for_the_plans_gpus(any_plan: Plan)
     for o in found:
         assert DNS_LABEL.fullmatch(o["metadata"]["name"])
         if o["kind"] in ("Service", "PodDisruptionBudget", "Deployment"):
-            kubernetes_validate.validate(o, "1.37", strict=True)
+            validate(o, "1.37", strict=True)
     workloads = [*engines(found), *engines(found, "LeaderWorkerSet")]
     assert len(workloads) == sum(bool(g.count) for s in any_plan.stages for g in s.replicas)
     assert gpus(found) == any_plan.gpus
