@@ -21,7 +21,7 @@ def planned(among_workers: Path) -> Path:
             making = Path(tempfile.mkdtemp(dir=among_workers))
             write_inputs(making)
             write_spec(making, valid_spec())
-            result = run("plan", str(making / "cascade.yaml"), "--out", str(making / "plan"), "--no-report")
+            result = run("plan", str(making / "cascade.yaml"), "--out", str(making / "plan"))
             assert result.exit_code == 0, result.output
             making.rename(folder)
     return folder

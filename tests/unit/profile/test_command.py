@@ -17,7 +17,7 @@ from cascadia.cli.main import main
 from cascadia.domain.quality import ScoredBy
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia_judge.llm.prompt import PROMPT_VERSION
-from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import small_spec, valid_spec, write_inputs, write_spec
 from tests.unit.profile.engine import Body, Engine, Says, question, serving
 
 PROGRAM = Path(sys.executable).with_name("cascadia")
@@ -120,7 +120,7 @@ def test_quiet_says_nothing_but_works(bench: Bench) -> None:
 
 def test_a_plan_takes_the_table(bench: Bench) -> None:
     write_inputs(bench.folder)
-    spec = valid_spec()
+    spec = small_spec()
     spec["stages"] = [spec["stages"][0] | {"name": "small"}, spec["stages"][2] | {"name": "large"}]
     spec["quality"]["table"] = "quality.parquet"
     spec["objective"]["quality_min"] = 40

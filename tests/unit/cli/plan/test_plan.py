@@ -82,19 +82,11 @@ def test_a_plan_is_told_and_written(planner: FakePlanner) -> None:
     assert read_plan("plan") == a_plan()
 
 
-def test_the_real_planner_plans_and_reports_from_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("CASCADIA_CACHE_DIR", str(tmp_path / "cache"))
-    write_inputs(tmp_path)
-    write_spec(tmp_path, valid_spec())
-    result = plan("--out", "plan")
-    assert result.exit_code == 0, result.output
-    found = read_plan("plan")
+def test_the_real_planner_plans_and_reports_from_files(planned: Path) -> None:
+    found = read_plan(planned / "plan")
     assert 0 < found.gpus <= found.cluster.gpus
     assert found.predicted.quality.lower >= (found.objective.quality_min or 0)
-    page = Path("plan/report.html").read_text()
+    page = (planned / "plan" / "report.html").read_text()
     for heading in ("Where requests are answered", "Against the baselines", "Under load"):
         assert heading in page
 

@@ -14,7 +14,7 @@ from cascadia.files.plan_file import read_plan
 from cascadia.whatif.asked import Asked
 from cascadia.whatif.better import beats, meets
 from tests.unit.cli.commands import run
-from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
+from tests.unit.planner.specs import small_spec, write_inputs, write_spec
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ class Made(NamedTuple):
 def plan_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     folder = tmp_path_factory.mktemp("ui")
     write_inputs(folder)
-    write_spec(folder, valid_spec())
+    write_spec(folder, small_spec())
     said: list[dict[str, Any]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("CASCADIA_CACHE_DIR", str(folder / "cache"))
@@ -54,7 +54,7 @@ def test_what_it_tells_of_its_bounds_is_kept_by_itself(plan_made: Made) -> None:
         "quality": read_plan(plan_made.folder).objective.quality_min,
         "latency_s": None,
         "usd_per_hour": None,
-        "gpus": {"h100-sxm": 32},
+        "gpus": {"h100-sxm": 8},
     }
     assert sum(told["worth"]["gpus"].values()) == read_plan(plan_made.folder).gpus
     assert meets(told, told)

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -68,9 +69,15 @@ def profiled(
 SLOWER = (1.0, 5.0, 20.0, 60.0, 150.0)
 
 
+@cache
+def profile_of(times: float, allowed_s: float = ALLOWED_S) -> Profile:
+    """Of an engine so many times slower; made once in a process."""
+    return profiled(slow(times), allowed_s=allowed_s)
+
+
 @pytest.fixture(scope="module", params=SLOWER)
 def found(request: pytest.FixtureRequest) -> Profile:
-    return profiled(slow(request.param))
+    return profile_of(request.param)
 
 
 def test_the_limit_is_kept_however_slow_the_engine_is(found: Profile) -> None:
@@ -95,15 +102,15 @@ def test_what_is_missing_keeps_the_assumed_constants_and_their_error(found: Prof
 
 
 def test_a_slow_engine_is_told_of_in_the_order_of_what_a_fit_needs() -> None:
-    lacking = [len(profiled(slow(times)).missing) for times in SLOWER]
+    lacking = [len(profile_of(times).missing) for times in SLOWER]
     assert lacking == sorted(lacking)
     assert lacking[0] == 0
     assert lacking[-1] > 0
-    assert all("decoding" not in m.split(" (")[0] for m in profiled(slow(SLOWER[-1])).missing)
+    assert all("decoding" not in m.split(" (")[0] for m in profile_of(SLOWER[-1]).missing)
 
 
 def test_decoding_is_predicted_from_a_partial_profile() -> None:
-    found = profiled(slow(150.0))
+    found = profile_of(150.0)
     assert found.missing
     predicted = seconds(timing_of(found.setup, found.fitted.calibration, None), 1, 1, 80, 0)
     assumed = seconds(hidden_timing(), 1, 1, 80, 0)
@@ -168,7 +175,7 @@ def test_an_engine_that_answers_nothing_in_the_time_is_refused_with_a_longer_one
     ],
 )
 def test_measurements_of_something_else_are_not_gone_on_from(tmp_path: Path, edit, told: str) -> None:  # type: ignore[no-untyped-def]
-    found = profiled(slow(1.0), allowed_s=20.0)
+    found = profile_of(1.0, 20.0)
     path = tmp_path / "own.json"
     write_profile(found, path)
     data = json.loads(path.read_text(encoding="utf-8"))
