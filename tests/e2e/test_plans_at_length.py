@@ -92,7 +92,7 @@ def test_too_few_gpus_name_the_best_quality_that_they_sustain(given: Problem) ->
 
 def test_a_number_of_gpus_keeps_the_latency_bound_too() -> None:
     given = replace(
-        infeasible.OVERLOADED["two stages"],
+        infeasible.FURTHER["two stages"],
         objective=Objective("latency", 0.95, quality_min=58.0, latency_max_s=12.0),
     )
     enough = infeasible.named_pool(given, infeasible.message(given))

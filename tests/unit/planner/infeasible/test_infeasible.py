@@ -131,7 +131,6 @@ def test_a_bar_above_all_models_names_what_the_gpus_leave_of_the_best() -> None:
 
 
 OVERLOADED = {
-    "two stages": problem(FIVE[3:], pools=small_node(), trace=traffic(200, 30.0), quality_min=58.0),
     "one model": problem(FIVE[4:], pools=small_node("a100-sxm"), trace=traffic(200, 50.0), quality_min=40.0),
     "three stages": problem(
         FIVE[2:], pools=small_node(), trace=traffic(200, 35.0), judge=hosted_judge(), quality_min=57.0
@@ -142,6 +141,7 @@ LATE = replace(
 )
 """No number of GPUs keeps its bound."""
 FURTHER = {
+    "two stages": problem(FIVE[3:], pools=small_node(), trace=traffic(200, 30.0), quality_min=58.0),
     "a judge on GPUs": problem(
         FIVE[1:3],
         pools=small_node(gpus=4),
