@@ -10,13 +10,13 @@ import pytest
 
 import cascadia
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import write_plan
-from cascadia.planner.plan import plan
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
-from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, problem, rising_table, traffic
+from tests.unit.planner.problems import rising_table, traffic
 
 TRACE = Trace(
     np.array([0.0, 0.5, 0.5]),
@@ -68,34 +68,30 @@ def test_an_incomplete_quality_table_is_refused(tmp_path: Path) -> None:
         cascadia.read_quality(tmp_path / "q.csv", scale=100)
 
 
-def test_a_replay_is_a_frame_with_a_row_a_request(tmp_path: Path) -> None:
+def test_a_replay_is_a_frame_with_a_row_a_request(made: Plan, tmp_path: Path) -> None:
     table, trace = rising_table(2), traffic(300)
-    found = plan(problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=trace, table=table)).plan
-    write_plan(found, tmp_path / "plan.json")
+    write_plan(made, tmp_path / "plan.json")
     write_trace(trace, tmp_path / "t.parquet")
     write_quality(table, tmp_path / "q.parquet")
     frame = cascadia.simulate(tmp_path, tmp_path / "t.parquet", quality_table=tmp_path / "q.parquet")
     assert frame["input_tokens"].tolist() == trace.input_tokens.tolist()
     assert frame["arrival_s"].to_numpy() == pytest.approx(trace.arrival_s)
     assert (frame["ttft_s"] <= frame["e2e_s"]).all()
-    assert frame["e2e_s"].mean() == pytest.approx(found.predicted.e2e.mean_s)
+    assert frame["e2e_s"].mean() == pytest.approx(made.predicted.e2e.mean_s)
     shares = frame["stage"].value_counts(normalize=True)
-    assert [shares[s.name] for s in found.stages] == pytest.approx(
-        [s.accepted for s in found.predicted.stages]
-    )
+    assert [shares[s.name] for s in made.stages] == pytest.approx([s.accepted for s in made.predicted.stages])
 
 
-def test_a_replay_on_gears_says_each_requests(tmp_path: Path) -> None:
+def test_a_replay_on_gears_says_each_requests(made: Plan, tmp_path: Path) -> None:
     table, trace = rising_table(2), traffic(300)
-    found = plan(problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=trace, table=table)).plan
-    light = replace(found.gears[-1], stages=(found.stages[0].name,))
-    heavy = replace(found.gears[-1], max_in_flight=2.0)
-    write_plan(replace(found, gears=(heavy, light), mixture=None), tmp_path / "plan.json")
+    light = replace(made.gears[-1], stages=(made.stages[0].name,))
+    heavy = replace(made.gears[-1], max_in_flight=2.0)
+    write_plan(replace(made, gears=(heavy, light), mixture=None), tmp_path / "plan.json")
     write_trace(trace, tmp_path / "t.parquet")
     write_quality(table, tmp_path / "q.parquet")
     frame = cascadia.simulate(tmp_path, tmp_path / "t.parquet", quality_table=tmp_path / "q.parquet")
     assert set(frame["gear"]) == {0, 1}
-    assert (frame.loc[frame["gear"] == 1, "stage"] == found.stages[0].name).all()
+    assert (frame.loc[frame["gear"] == 1, "stage"] == made.stages[0].name).all()
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])

@@ -9,11 +9,10 @@ import cascadia
 from cascadia.domain import plan as domain
 from cascadia.files.plan_file import write_plan
 from cascadia.frames.plans import Plan
-from cascadia.planner.plan import plan as make_plan
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia_traces.formats.writing import write_trace
 from tests.data import ROOT
-from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, problem, rising_table, traffic
+from tests.unit.planner.problems import rising_table, traffic
 
 SPEC = """
 stages:
@@ -25,13 +24,6 @@ workload: {trace: t.parquet, rate_rps: 0.05, lengths: table}
 quality: {table: q.parquet}
 objective: {minimize: latency, quantile: 0.5, quality_min: 30}
 """
-
-
-@pytest.fixture(scope="module")
-def made() -> domain.Plan:
-    return make_plan(
-        problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=traffic(300), table=rising_table(2))
-    ).plan
 
 
 @pytest.fixture
@@ -64,10 +56,7 @@ def test_a_spec_becomes_a_plan_with_what_stands_in_for_its_values(spec: Path) ->
     assert none.value.nearest
 
 
-def test_a_written_plan_reads_back_and_has_no_spec_to_compare_on(tmp_path: Path) -> None:
-    made = make_plan(
-        problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=traffic(300), table=rising_table(2))
-    ).plan
+def test_a_written_plan_reads_back_and_has_no_spec_to_compare_on(made: domain.Plan, tmp_path: Path) -> None:
     write_plan(made, tmp_path / "plan.json")
     write_trace(traffic(300), tmp_path / "t.parquet")
     plan = cascadia.read_plan(tmp_path)
@@ -96,8 +85,5 @@ def test_the_reference_tells_every_public_name_argument_and_column(made: domain.
             assert all(argument in page for argument in arguments), name
     for name in (*vars(Plan), *Plan.__dataclass_fields__, *COLUMNS):
         assert name.startswith("_") or name in page, name
-    made = make_plan(
-        problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=traffic(300), table=rising_table(2))
-    ).plan
     write_plan(made, tmp_path / "plan.json")
     assert all(f"`{column}`" in page for column in cascadia.read_plan(tmp_path).to_frame())
