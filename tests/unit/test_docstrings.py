@@ -59,7 +59,8 @@ def descriptions() -> Iterator[tuple[str, str]]:
     """Place and text of what is said of each key that users write: settings, specs, the chart's values."""
     for top in TOPS:
         for path in sorted((ROOT / top).rglob("*.py")):
-            for node in ast.walk(ast.parse(path.read_text())):
+            text = path.read_text()
+            for node in ast.walk(ast.parse(text if "description=" in text else "")):
                 if not isinstance(node, ast.keyword) or node.arg != "description":
                     continue
                 if isinstance(node.value, ast.Constant):
