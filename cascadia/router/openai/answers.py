@@ -142,10 +142,6 @@ class _Light(Struct, gc=False):
     usage: _LightUsage | None = None
 
     @property
-    def said(self) -> Usage:
-        return self.usage.counted if self.usage is not None else Usage()
-
-    @property
     def holds_something(self) -> bool:
         return any(map(_lists_something, (self.choices, self.data, self.output, self.results)))
 
@@ -155,19 +151,17 @@ def _short(decoder: "msgspec.json.Decoder[T]", told: Raw) -> T | None:
     return decoder.decode(told) if len(memoryview(told)) <= SMALL_BYTES else None
 
 
-def _light_of(body: bytes) -> _Light:
-    """Outline of an answer; the members of a long one are counted: each costs as much as a known one, be it that
-    again and again.
+def _long_light(body: bytes) -> _Light:
+    """Outline of a long answer, whose members are counted: each takes the event loop as long as one that is known, be
+    it the same again and again.
     """
-    if len(body) <= LONG_BYTES:
-        return _light.decode(body)
     members = members_of(body)
     told = {name: members[name] for name in _Light.__struct_fields__ if name in members}
     return _Light(**told | {"usage": _short(_light_usage, told.get("usage", _NULL))})
 
 
 async def _document_of(body: bytes) -> _Document:
-    """Answer as of `_light_of`; others have their turn before the choices of a long one are read."""
+    """Answer; of a long one as in `_long_light`, and others have their turn before its choices are read."""
     if len(body) <= LONG_BYTES:
         return decoded(_document, body)
     members = members_of(body)
@@ -203,13 +197,12 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     if body[:1] == b"[" and _lists_something(body):
         return Usage()
     try:
-        found = _light_of(body)
-        usage = found.said
+        found = _light.decode(body) if len(body) <= LONG_BYTES else _long_light(body)
     except NOT_JSON:
         raise UpstreamError("unreadable", "no answer in JSON") from None
     if not (_lists_something(found.choices) or found.holds_something):
         raise UpstreamError("unreadable", "an answer without content")
-    return usage
+    return found.usage.counted if found.usage is not None else Usage()
 
 
 def usage_at_end(tail: bytes) -> Usage | None:
@@ -226,7 +219,7 @@ def usage_at_end(tail: bytes) -> Usage | None:
         found = _light.decode(tail[begin + 6 :].partition(b"\n")[0])
     except NOT_JSON:
         return None
-    return found.said if found.usage is not None else None
+    return found.usage.counted if found.usage is not None else None
 
 
 async def read_usage(content_type: bytes, body: bytes) -> Usage:
