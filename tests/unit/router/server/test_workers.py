@@ -196,6 +196,19 @@ def test_a_sighup_while_it_starts_ends_no_router(tmp_path: Path) -> None:
         status = Path(f"/proc/{pid}/status").read_text()
         return bool(int(status.partition("SigBlk:")[2].split()[0], 16) & 1 << signal.SIGHUP - 1)
 
+    async def hung_up(process: asyncio.subprocess.Process, *, logs: bool) -> None:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        await until(lambda: holds(process.pid))
+        process.send_signal(signal.SIGHUP)
+        url = json.loads(await process.stdout.readuntil(b"}\n"))["url"]
+        assert await asked(url) == 200
+        line = json.loads(await process.stderr.readuntil(b"}\n")) if logs else None
+        assert line is None or (line["event"], line["why"]) == ("reload", "signal")
+        process.terminate()
+        await process.communicate()
+        assert process.returncode == 0
+
     async def main() -> None:
         engine = FakeEngine()
         async with started(engine):
@@ -205,17 +218,13 @@ def test_a_sighup_while_it_starts_ends_no_router(tmp_path: Path) -> None:
                 process = await asyncio.create_subprocess_exec(
                     PROGRAM, "serve", path, "--port=0", "--json", "--workers", count, stdout=PIPE, stderr=PIPE
                 )
-                assert process.stdout is not None
-                assert process.stderr is not None
-                await until(lambda pid=process.pid: holds(pid))
-                process.send_signal(signal.SIGHUP)
-                url = json.loads(await process.stdout.readuntil(b"}\n"))["url"]
-                assert await asked(url) == 200
-                line = json.loads(await process.stderr.readuntil(b"}\n")) if count == "1" else None
-                assert line is None or (line["event"], line["why"]) == ("reload", "signal")
-                process.terminate()
-                await process.communicate()
-                assert process.returncode == 0
+                try:
+                    await hung_up(process, logs=count == "1")
+                finally:
+                    # uvloop waits for a process that is left, however long that takes.
+                    if process.returncode is None:
+                        process.kill()
+                    await process.communicate()
 
     uvloop.run(main())
 
