@@ -197,7 +197,7 @@ def start_search(
         tables,
         threads,
         verdict_s,
-        Capacities(tables.sustained),
+        capacities=Capacities(tables.sustained),
         deadline=deadline or Deadline(),
     )
 
