@@ -1,5 +1,6 @@
 """A stage that keeps up only because the trace's few requests drew easy questions is told of."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -50,4 +51,5 @@ def test_a_plan_for_easy_questions_is_told_of_the_tables_hard_ones() -> None:
     rows = np.where(np.arange(200) % 20 == 0, 150, 20)
     result = briefly(replace(given, workload=replace(given.workload, row=rows)))
     (note,) = [told for told in result.notes if "and its queue would grow" in told]
-    assert "s1 gets 4% of the trace's 200 requests" in note
+    # One row in twenty is hard, and 200 rows are drawn.
+    assert re.search(r"s1 gets [3-7]% of the trace's 200 requests, but of the quality table's .* 50%", note)

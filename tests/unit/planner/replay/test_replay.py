@@ -96,8 +96,9 @@ def test_quality_on_its_own_table_is_near_the_predicted_mean(made: Made, tmp_pat
 def test_without_the_table_paths_are_drawn_and_latencies_are_near(made: Made, tmp_path: Path) -> None:
     shown = replay(made.plan, TRACE, folder=tmp_path).predicted
     assert shown.e2e.mean_s == pytest.approx(made.plan.predicted.e2e.mean_s, rel=0.05)
-    # A mixture may send little more than one request in twenty on, and then the 95th percentile is steep in how many.
-    near = 0.05 if made.plan.mixture is None else 0.1
+    # Mixtures and skips may send little more than one request in twenty on: the 95th percentile is steep in how many.
+    steep = made.plan.mixture is not None or any(made.plan.skip_below)
+    near = 0.1 if steep else 0.05
     assert shown.e2e.p95_s == pytest.approx(made.plan.predicted.e2e.p95_s, rel=near)
     assert shown.quality == made.plan.predicted.quality
     for drawn, predicted in zip(shown.stages, made.plan.predicted.stages, strict=True):
