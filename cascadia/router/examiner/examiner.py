@@ -7,7 +7,6 @@ again: whoever sends the same schema a thousand times has one looked at.
 """
 
 import asyncio
-import os
 import socket
 import struct
 import subprocess
@@ -20,13 +19,12 @@ from typing import Any, cast
 
 import msgspec
 
+from cascadia.router.examiner.confined import environment
 from cascadia.router.examiner.examinations import CertaintyTask, SaidTask, SchemaTask, Task, VerifierTask
 from cascadia.router.settings.model import Limits, RouterSettings
 from cascadia_judge.scores.verifiers import Verifier
 
 PROGRAM = "cascadia.router.examiner.program"
-KNOWS = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "LD_LIBRARY_PATH")
-"""Of the environment: no engine's key among it."""
 PROCESSES = 2
 WALL_FACTOR, WALL_MORE_S = 4.0, 2.0
 """Of the budget of CPU time: on a crowded machine a task may wait for its core."""
@@ -316,7 +314,7 @@ def _started(descriptor: int, cpu_s: float, wall_s: float) -> "subprocess.Popen[
         stdout=subprocess.DEVNULL,
         pass_fds=[descriptor],
         start_new_session=True,
-        env={name: os.environ[name] for name in KNOWS if name in os.environ},
+        env=environment(),
     )
 
 

@@ -7,7 +7,6 @@ not hear even that is ended by the kernel's alarm after `WALL_S`, and by the rou
 none of the router's secrets, has a bounded memory, and ends when the router does: its socket is then closed.
 """
 
-import resource
 import signal
 import socket
 import struct
@@ -16,10 +15,10 @@ from typing import Any
 
 import msgspec
 
+from cascadia.router.examiner.confined import confine
 from cascadia.router.examiner.examinations import Task, Unfit, examined
 
 LENGTH = struct.Struct("<I")
-MEMORY_BYTES = 2 * 2**30
 AGAIN_S = 0.02
 """Of CPU time: a budget whose end was caught on the way is said to be over again."""
 
@@ -92,7 +91,5 @@ if __name__ == "__main__":
     # Signals of the terminal are the router's to answer.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
-    # What clients wrote must not be left on a disk.
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    confine()
     main(socket.socket(fileno=int(sys.argv[1])), float(sys.argv[2]), float(sys.argv[3]))
