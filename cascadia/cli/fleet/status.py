@@ -37,12 +37,11 @@ def status(run_dir: Path | None, output: Output) -> None:
 
 
 def _elsewhere(router: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each API of others that the router sends to, the judge's last."""
-    from cascadia.controller.local.router_file import is_elsewhere
+    """A line for each API of others that the router asks."""
+    from cascadia.controller.local.router_file import all_elsewhere
 
-    named = [(f"stage {stage['name']}", stage) for stage in router.get("stages", ())]
-    for name, server in [*named, ("judge", router.get("judge", {}))]:
-        for replica in server["replicas"] if is_elsewhere(server) else ():
+    for name, told in all_elsewhere(router):
+        for replica in told["replicas"]:
             limit = replica.get("requests_per_minute")
             most = f", at most {limit:,} requests a minute" if limit else ""
             yield f"{name} is elsewhere: {replica['url']}{most}"

@@ -1,11 +1,11 @@
 """APIs that the fleet does not start itself, asked whether they are there before engines load for minutes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import httpx
 
-from cascadia.controller.local.router_file import is_elsewhere
+from cascadia.controller.local.router_file import all_elsewhere
 from cascadia.domain.errors import BadInput
 
 LIMIT_S = 10.0
@@ -14,19 +14,9 @@ LIMIT_S = 10.0
 def check_apis(router: Mapping[str, Any], environment: Mapping[str, str]) -> None:
     """Raises `BadInput` where a stage, judge or foresight that a plan's router.yaml has an address of does not answer,
     or refuses the key."""
-    for name, told in _told(router):
+    for name, told in all_elsewhere(router):
         for replica in told["replicas"]:
             _check(name, str(replica["url"]), replica.get("api_key_env"), environment)
-
-
-def _told(router: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Parts whose address is told, each with its name in messages."""
-    judge = router.get("judge", {})
-    judges = [judge, *judge.get("members", ()), router.get("foresight", {})]
-    names = ["judge", *(f"judge.members[{at}]" for at in range(len(judges) - 2)), "foresight"]
-    for stage in filter(is_elsewhere, router["stages"]):
-        yield f"stage {stage['name']}", stage
-    yield from ((name, told) for name, told in zip(names, judges, strict=True) if "replicas" in told)
 
 
 def _check(name: str, url: str, variable: str | None, environment: Mapping[str, str]) -> None:

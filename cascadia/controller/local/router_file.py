@@ -86,8 +86,18 @@ def with_replicas(
 
 
 def is_elsewhere(server: Mapping[str, Any]) -> bool:
-    """Tells whether a stage or the judge of a plan's router.yaml is somebody else's: at an address the plan knows."""
+    """Tells whether a stage or a judge of a plan's router.yaml is somebody else's: at an address the plan knows."""
     return "replicas" in server
+
+
+def all_elsewhere(router: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Stages, judges and foresight of a plan's router.yaml that are somebody else's, each with its name in messages."""
+    judge = router.get("judge", {})
+    named = [(f"stage {stage['name']}", stage) for stage in router.get("stages", ())]
+    named += [("judge", judge)]
+    named += [(f"judge.members[{at}]", member) for at, member in enumerate(judge.get("members", ()))]
+    named += [("foresight", router.get("foresight", {}))]
+    yield from ((name, told) for name, told in named if is_elsewhere(told))
 
 
 def secrets_of(document: Mapping[str, Any]) -> tuple[str, ...]:
