@@ -25,7 +25,7 @@ from cascadia.controller.detect.slo_watch import LOOKED_AT_S, violation
 from cascadia.controller.detect.stale_scores import alike
 from cascadia.controller.detect.traffic_watch import TrafficWatch
 from cascadia.controller.detect.windows import Samples
-from cascadia.controller.memory.history import Entry, Kind, planned_gpus
+from cascadia.controller.memory.history import Entry, Kind, latest_s, planned_gpus
 from cascadia.controller.memory.state import FileState, State, UnderWay
 from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out, towards
 from cascadia.controller.move.hold import Holder, lost
@@ -233,13 +233,9 @@ class Controller:
             return
         self._gears_looked_s = now_s
         entries = self.state.entries()
-        told_s, moved_s = (
-            max((entry.at_s for entry in entries if entry.kind == kind), default=-inf)
-            for kind in ("gears", "moved")
-        )
-        if now_s < told_s + DAY_S:
+        if now_s < latest_s(entries, "gears") + DAY_S:
             return
-        found = independence(*self._evaluations.by_gear(moved_s))
+        found = independence(*self._evaluations.by_gear(latest_s(entries, "moved")))
         if found is not None:
             self.note("gears", str(found), {"p": found.p, "looks": found.looks, "points": found.points})
 
@@ -314,8 +310,7 @@ class Controller:
         if self._evaluations is None or objective is None or soon:
             return None
         self._quality_looked_s = now_s
-        moved_s = max((entry.at_s for entry in self.state.entries() if entry.kind == "moved"), default=-inf)
-        since_s = max(self._planned_s, moved_s)
+        since_s = max(self._planned_s, latest_s(self.state.entries(), "moved"))
         recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
         if len(recent) < self.settings.least_requests or not self._planning.fresh(since_s):
             return None

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 from typing import Any, Literal
 
@@ -101,6 +102,11 @@ def entries_of(lines: Iterable[str | bytes]) -> Iterator[Entry]:
 def moved_at_s(entries: list[Entry]) -> list[float]:
     """Unix times when moves began that went through or that failed: both cost."""
     return [entry.at_s for entry in entries if entry.kind == "begun"]
+
+
+def latest_s(entries: list[Entry], kind: Kind) -> float:
+    """Unix time of the last entry of that kind; -inf where there is none."""
+    return max((entry.at_s for entry in entries if entry.kind == kind), default=-inf)
 
 
 def changed_at_s(entries: list[Entry]) -> list[float]:
