@@ -4,14 +4,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.quality import Floats
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.spec.models import ApiLatency
 from cascadia.planner.spec.paths import named_path
-
-Floats = NDArray[np.float64]
 
 COLUMNS = ("ttft_s", "tpot_s")
 

@@ -4,7 +4,6 @@ cache.
 DESIGN section 5.1; Cascadia section 3.2 "Parallelism strategy search".
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from cascadia.domain.cluster import Cluster, Pool
@@ -82,10 +81,8 @@ def shapes(
         worst = why or worst
     if not found:
         why = worst or "no tensor-parallel degree divides its heads"
-        grown = [
-            each for pool in cluster.pools for each in _enough(architecture, config, pool, min_kv_tokens)
-        ]
-        raise _fits_nowhere(name, why, min(grown, key=lambda pool: pool.gpus, default=None))
+        enough = (_enough(architecture, config, pool, min_kv_tokens) for pool in cluster.pools)
+        raise _fits_nowhere(name, why, min(filter(None, enough), key=lambda pool: pool.gpus, default=None))
     return tuple(sorted(found, key=lambda s: (s.gpus, s.pool, s.tp)))
 
 
@@ -103,12 +100,13 @@ def _fits_nowhere(name: str, why: str, enough: Pool | None) -> BadInput | Infeas
     )
 
 
-def _enough(architecture: Architecture, config: EngineConfig, pool: Pool, tokens: int) -> Iterator[Pool]:
-    """The pool with as many GPUs as a replica needs, if it fits on so many nodes as one may span."""
+def _enough(architecture: Architecture, config: EngineConfig, pool: Pool, tokens: int) -> Pool | None:
+    """The pool with as many GPUs as a replica needs, if it fits on so many nodes as one may span; else None."""
     full = max(FULL_NODE, pool.gpus_per_node)
     in_node = [replace(pool, nodes=1, gpus_per_node=gpus) for gpus in range(pool.gpus_per_node + 1, full + 1)]
     nodes = [replace(pool, nodes=n, gpus_per_node=full) for n in range(2, MAX_REPLICA_NODES + 1)]
-    yield from [each for each in (*in_node, *nodes) if _fitting(architecture, config, each, tokens)[0]][:1]
+    grown = (*in_node, *nodes)
+    return next((each for each in grown if _fitting(architecture, config, each, tokens)[0]), None)
 
 
 def _fitting(
