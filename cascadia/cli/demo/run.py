@@ -57,7 +57,7 @@ def run(
         rate_rps = speeds.rate_rps
         with Children(out / LOGS) as children:
             api = _api(children, weights, output) if external else None
-            plan = _planned(out, weights, speeds, output, api)
+            plan = _planned(out, weights, speeds.paths, rate_rps, output, api)
             fleet = _started(children, plan, out, weights, port, output)
             passes = _asked(fleet, plan, rate_rps, output)
             _report(out, passes, plan, output)
@@ -114,14 +114,19 @@ def _api(children: Children, weights: Mapping[str, Path], output: Output) -> "Ap
 
 
 def _planned(
-    out: Path, weights: Mapping[str, Path], speeds: "Speeds", output: Output, api: "Api | None"
+    out: Path,
+    weights: Mapping[str, Path],
+    calibrations: Mapping[str, Path],
+    rate_rps: float,
+    output: Output,
+    api: "Api | None",
 ) -> Plan:
     from cascadia.cli.shared.output_dir import output_dir
     from cascadia.demo.example import SPEC_NAME, example_files, write_example
     from cascadia.files.plan_file import read_plan
 
     with output_dir(out / EXAMPLE, example_files(api)) as staging:
-        write_example(staging, speeds.paths, weights, speeds.rate_rps, api)
+        write_example(staging, calibrations, weights, rate_rps, api)
     run_plan(out / EXAMPLE / SPEC_NAME, out, ["--quiet"] * (output.json or output.quiet))
     return read_plan(out)
 

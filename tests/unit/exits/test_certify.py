@@ -23,15 +23,17 @@ def test_wealth_does_not_grow_in_the_mean_at_the_constraint() -> None:
         assert mean == pytest.approx(1.0, abs=1e-9)
 
 
-def ever_certified(true_risk: float, inputs: int, delta: float) -> float:
-    """The exact chance that a setting of `true_risk` has passed by then: wealth depends on two counts alone."""
+def ever_certified(true_risk: float, inputs: int, delta: float, weights: np.ndarray | None = None) -> float:
+    """The exact chance that a setting of `true_risk` has passed by then: wealth depends on two counts alone. `weights`
+    (1, bets) of its bets; even where there are none.
+    """
     differed = np.arange(80, dtype=np.float64)
     alive = np.zeros(80)
     alive[0], passed = 1.0, 0.0
     for n in range(1, inputs + 1):
         alive[1:] = alive[1:] * (1 - true_risk) + alive[:-1] * true_risk
         alive[0] *= 1 - true_risk
-        over = evidence(differed, n, RISK) >= -np.log(delta)
+        over = evidence(differed, n, RISK, weights) >= -np.log(delta)
         passed += alive[over].sum()
         alive[over] = 0.0
     return passed
@@ -113,25 +115,11 @@ def test_a_copy_is_known_for_a_while() -> None:
     assert [recent.has(key) for key in ("a", "a", "b", "c", "a")] == [False, True, False, False, False]
 
 
-def ever_certified_by(weights: np.ndarray, true_risk: float, inputs: int) -> float:
-    """As `ever_certified`, with bets of such weights, at delta 0.1."""
-    differed = np.arange(80, dtype=np.float64)
-    alive = np.zeros(80)
-    alive[0], passed = 1.0, 0.0
-    for n in range(1, inputs + 1):
-        alive[1:] = alive[1:] * (1 - true_risk) + alive[:-1] * true_risk
-        alive[0] *= 1 - true_risk
-        over = evidence(differed, n, RISK, np.repeat(weights, 80, axis=0)) >= -np.log(0.1)
-        passed += alive[over].sum()
-        alive[over] = 0.0
-    return passed
-
-
 @pytest.mark.parametrize("differed", [0.0, 5.0, 12.0, 60.0])
 def test_whatever_the_calibration_data_say_a_setting_at_the_constraint_seldom_passes(differed: float) -> None:
     weights = weighted(np.array([differed]), 2000, RISK)
     assert np.exp(weights).sum() == pytest.approx(1.0)
-    assert ever_certified_by(weights, RISK, 3000) < 0.1
+    assert ever_certified(RISK, 3000, 0.1, weights) < 0.1
 
 
 def test_what_was_seen_before_makes_a_setting_pass_sooner_and_the_contrary_does_not_stop_it() -> None:
@@ -143,5 +131,5 @@ def test_what_was_seen_before_makes_a_setting_pass_sooner_and_the_contrary_does_
 
     assert first(0.0) < 260
     assert first(60.0) < 640
-    with_it = ever_certified_by(weighted(np.array([10.0]), 2000, RISK), 0.005, 1500)
+    with_it = ever_certified(0.005, 1500, 0.1, weighted(np.array([10.0]), 2000, RISK))
     assert with_it > ever_certified(0.005, 1500, 0.1) + 0.05
