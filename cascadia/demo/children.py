@@ -135,6 +135,6 @@ def _healthy(child: Child) -> bool:
     import httpx
 
     try:
-        return httpx.get(f"{child.url}/health", timeout=2.0).status_code == 200
+        return httpx.get(f"{child.url}/health", timeout=2.0, trust_env=False).status_code == 200
     except httpx.TransportError:
         return False

@@ -53,6 +53,15 @@ def test_a_child_is_waited_for_and_stopped(tmp_path: Path) -> None:
     assert child.cpu_s == 0.0
 
 
+def test_a_proxy_of_the_environment_is_not_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with Children(tmp_path) as children:
+        port = free_port()
+        children.start("one", serving(port), port)
+        children.wait(limit_s=LIMIT_S)
+
+
 @pytest.mark.skipif(
     not Path("/proc/self/schedstat").exists(), reason="this kernel counts no waiting for a core"
 )
