@@ -7,10 +7,10 @@ from typing import Any, cast
 import httpx
 from openai import AsyncOpenAI, Omit
 
+from cascadia.clients.engines.proxies import proxy_of
 from cascadia.domain.errors import BadInput
 
 CONNECT_S = 10.0
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _NO_KEY = "none"
 _FROM_ENVIRONMENT = ("OpenAI-Organization", "OpenAI-Project")
 """What the SDK would tell any engine of the user's account at OpenAI."""
@@ -31,11 +31,11 @@ def sdk(
 ) -> AsyncOpenAI:
     """A client that makes at most `tries` attempts, each waiting up to `timeout_s` for the engine's next bytes.
 
-    Proxies of the environment are asked where `trust_env` is left open and the engine is not on this machine. Raises
-    `BadInput` where `base_url` is none.
+    A proxy of the environment is asked where `trust_env` is left open and the router would ask it (`proxy_of`). Raises
+    `BadInput` where `base_url` is no address, or the proxy's is none.
     """
     try:
-        host = httpx.URL(base_url).host
+        httpx.URL(base_url)
     except (httpx.InvalidURL, ValueError):
         raise BadInput(base_url, "is no address", "write e.g. http://127.0.0.1:8000/v1") from None
     return AsyncOpenAI(
@@ -48,7 +48,7 @@ def sdk(
         # Newer SDKs make their own of httpx2 and take this one as well; older ones know no other.
         http_client=cast(Any, httpx.AsyncClient)(
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-            trust_env=host not in _LOOPBACK if trust_env is None else trust_env,
+            trust_env=proxy_of(base_url) is not None if trust_env is None else trust_env,
             transport=transport,
             event_hooks={"request": [_unkeyed, *([on_request] if on_request else [])]},
         ),

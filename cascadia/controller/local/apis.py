@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from cascadia.clients.engines.proxies import proxy_of
 from cascadia.controller.local.router_file import all_elsewhere
 from cascadia.domain.errors import BadInput
 
@@ -23,8 +24,12 @@ def _check(name: str, url: str, variable: str | None, environment: Mapping[str, 
     """Any answer but a refused key will do: not every API lists its models."""
     key = environment.get(variable, "") if variable else ""
     headers = {"authorization": f"Bearer {key}"} if key else {}
+    # As the router: through the proxy that the environment names, or past it.
+    proxied = proxy_of(url) is not None
     try:
-        status = httpx.get(f"{url}/v1/models", headers=headers, timeout=LIMIT_S, trust_env=False).status_code
+        status = httpx.get(
+            f"{url}/v1/models", headers=headers, timeout=LIMIT_S, trust_env=proxied
+        ).status_code
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         why = str(error) or type(error).__name__
         instead = "check its address and the network"

@@ -10,9 +10,11 @@ NotConnected = Literal[
     "certificate-expired",
     "certificate-name",
     "certificate-untrusted",
+    "proxy",
 ]
 NOT_CONNECTED: frozenset[str] = frozenset(get_args(NotConnected))
-"""Kinds of an exchange that could not begin; `connect`: in time, or for another reason than those told apart."""
+"""Kinds of an exchange that could not begin. `connect`: in time, or for another reason than those told apart. `proxy`:
+the one on the way does not let it through."""
 
 Kind = Literal[
     NotConnected,

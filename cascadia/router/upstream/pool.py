@@ -7,9 +7,11 @@ from collections import deque
 from urllib.parse import urlsplit
 
 from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.clients.engines.proxies import proxy_of
 from cascadia.router.upstream.connect_errors import kind_of
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.tunnel import tunnel
 
 KEPT_S = 30.0
 """An idle connection is not kept for longer."""
@@ -22,7 +24,8 @@ but leaves it those that it has, so these must end before the engine does (the c
 class Pool:
     """`url` is the engine's own, without a path. `connect_s` limits how long a new connection may take.
 
-    `address`: the one to connect to, where the host of `url` names several. `held`: what counts the bytes of answers.
+    `address`: the one to connect to, where the host of `url` names several; without a proxy then. `held`: what counts
+    the bytes of answers. Raises `BadInput` where the environment's proxy is none that can be asked.
     """
 
     def __init__(
@@ -36,6 +39,7 @@ class Pool:
         self.connect_s = connect_s
         self.held = held or HeldBytes(sys.maxsize)
         self.tls = ssl.create_default_context() if parts.scheme == "https" else None
+        self.proxy = None if address else proxy_of(url)
         # And when each was opened.
         self.open: dict[Connection, float] = {}
         self.idle: deque[Connection] = deque()
@@ -58,15 +62,19 @@ class Pool:
             begun.append(Connection(loop, self._lost, self.held))
             return begun[0]
 
+        name = self.host if self.tls else None
         try:
             async with asyncio.timeout(self.connect_s):
-                _, connection = await loop.create_connection(
-                    begin,
-                    self.address,
-                    self.port,
-                    ssl=self.tls,
-                    server_hostname=self.host if self.tls else None,
-                )
+                if self.proxy is not None and self.tls is not None:
+                    way = await tunnel(self.proxy, self.host, self.port)
+                    connection = begin()
+                    secured = await loop.start_tls(way, connection, self.tls, server_hostname=name)
+                    assert secured is not None
+                    connection.connection_made(secured)
+                else:
+                    _, connection = await loop.create_connection(
+                        begin, self.address, self.port, ssl=self.tls, server_hostname=name
+                    )
         except TimeoutError:
             raise UpstreamError("connect", "no connection in time") from None
         except OSError as error:
