@@ -42,8 +42,8 @@ VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "va
 def cli_page() -> Iterator[str]:
     yield "# The command line"
     yield (
-        "What each command does, its options, and the exit codes. `cascadia COMMAND --help` says more of each. "
-        "Defaults stand in brackets."
+        "What each command does, its options in brief, and the exit codes. `cascadia COMMAND --help` says more of "
+        "each. Defaults stand in brackets."
     )
     yield (
         "Every command takes `--json` (one JSON document on standard output and nothing else there) and "
@@ -121,19 +121,20 @@ def option_line(option: click.Option) -> str:
 
 
 def option_help(option: click.Option) -> str:
-    """The help of an option, with its default in brackets at the end."""
-    told = option.help or ""
-    if option.show_default:
-        told += f" Default: {option.default}."
-    text, _, default = told.partition(" Default: ")
+    """The first clause of an option's help, with its default in brackets at the end: `--help` says the rest."""
+    told, _, default = (option.help or "").partition(" Default: ")
+    default = f"{option.default}" if option.show_default else default
+    text, *more = clauses(told)
     if default and default != "none.":
-        brief = f"{text.removesuffix('.')} ({default.removesuffix('.')})."
-        text = told if re.search(r"[.;] ", default) else brief
-    if option.required:
-        text += " Required."
-    if option.multiple and "repeat it" not in text:
-        text += " Repeatable."
-    return text.strip()
+        text += f" ({clauses(default)[0]})"
+    needed = [clause for clause in more if clause.startswith(("Required", "For a plan only"))]
+    needed += ["Required"] * option.required + ["Repeatable"] * option.multiple
+    return ". ".join(dict.fromkeys((text, *needed))) + "."
+
+
+def clauses(text: str) -> list[str]:
+    """The clauses of a help, but for what stands in brackets."""
+    return re.split(r"(?<!e\.g)[.;] (?![^(]*\))", text.removesuffix("."))
 
 
 def chart_page() -> Iterator[str]:

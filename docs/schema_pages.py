@@ -19,6 +19,9 @@ MANY_ALIKE = 6
 BY_THE_SCHEMA = ("Calibration", "FitError", "Validity", "Efficiency")
 """What the simulator makes a stage's times of: nobody else reads it."""
 
+BY_THE_SPEC = ("OwnGpu", "Tflops", "Speculation", "External", "WorkloadRules")
+"""Parts of a plan whose keys are the spec's."""
+
 WRITTEN = ("number", "text", "integer", "boolean", "list of number", "list of text")
 """Kinds that a plan itself shows."""
 
@@ -53,19 +56,20 @@ def plan_page() -> Iterator[str]:
     yield "# The plan: `plan.json`"
     yield (
         "What `cascadia plan` decided and expects, key by key; every other command reads it. Kinds of plain values "
-        "and lists of them are left out; `[]` is a list. A plan of a newer `version` of this format is refused. "
-        "`cascadia schema plan` prints the JSON schema, with defaults, more of each key, and what a Calibration is "
-        "made of. Names end in their unit "
-        "(`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares and fractions 0-1."
+        "are left out; `[]` is a list. A plan of a newer `version` is refused. `cascadia schema plan` prints the JSON "
+        "schema, with defaults, more of each key, and what a Calibration is made of. "
+        f"[The spec](spec.md) has the keys of {', '.join(f'`{name}`' for name in BY_THE_SPEC)}. Names end in their "
+        "unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema), untold=WRITTEN)
     before: dict[str, Schema] = {}
     for name in dict.fromkeys(referred(schema, schema["$defs"])):
-        if name in BY_THE_SCHEMA:
+        if name in (*BY_THE_SCHEMA, *BY_THE_SPEC):
             continue
         definition = _optional(schema["$defs"][name])
-        yield from section(name, definition, before, brief=True, untold=WRITTEN)
+        _, told, *parts = section(name, definition, before, brief=True, untold=WRITTEN)
+        yield " ".join((f"**`{name}`**: {told}", *parts))
         before[name] = definition
 
 

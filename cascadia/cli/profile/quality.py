@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     metavar="SPEC|NAME=URL#MODEL",
-    help="Path of a spec, whose stages get addresses by --endpoint; or the stages, from small to large.",
+    help="Path of a spec, whose stages get addresses by --endpoint, or the stages, from small to large.",
 )
 @click.option(
     "--endpoint",
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     metavar="URL#MODEL|CHECK",
-    help="Judge of the answers: an LLM judge at URL; or the check exact, regex or json-schema "
+    help="Judge of the answers: an LLM judge at URL, or the check exact, regex or json-schema "
     "against each prompt's reference. With one of each, the judge gives the score and the "
     "check the quality.",
 )
