@@ -13,6 +13,9 @@ Schema = dict[str, Any]
 PLAUSIBLE = 100_000
 """A larger upper bound only guards against nonsense, and is not told."""
 
+PLAIN_BOUNDS = (("≥ 0",), ("≥ 1",), ("> 0",))
+"""No count, price or length lies below these."""
+
 MANY_ALIKE = 6
 """So many keys that a section shares with one before are not described again."""
 
@@ -164,7 +167,7 @@ def _told(kind: str, need: str) -> str:
     """In brackets what is not plain: numbers and texts are known by their names, and what they may be by a default."""
     if need.startswith("=") and kind.startswith(("number", "integer", "boolean", "text")):
         kind = ""
-    parts = [part for part in (kind, need) if part not in ("", "number", "text")]
+    parts = [part for part in (kind, need) if part not in ("", "number", "integer", "text")]
     return f" ({'; '.join(parts)})" if parts else ""
 
 
@@ -201,10 +204,12 @@ def kind(entry: Schema) -> str:
 def bounds(entry: Schema) -> str:
     signs = {"minimum": "≥", "exclusiveMinimum": ">", "maximum": "≤", "exclusiveMaximum": "<"}
     told = [f"{sign} {entry[key]:g}" for key, sign in signs.items() if entry.get(key, PLAUSIBLE) < PLAUSIBLE]
-    return f" {' and '.join(told)}" if told else ""
+    return f" {' and '.join(told)}" if told and tuple(told) not in PLAIN_BOUNDS else ""
 
 
 def plain_table(head: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     """A table without outer bars."""
-    lines = [head, ("---",) * len(head), *rows]
-    return "\n".join(" | ".join(cell.replace("|", "\\|") for cell in line).rstrip() for line in lines)
+    head_line, *body = (
+        " | ".join(cell.replace("|", "\\|") for cell in line).rstrip() for line in (head, *rows)
+    )
+    return "\n".join((head_line, "|".join("---" for _ in head), *body))
