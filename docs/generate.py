@@ -10,7 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from catalogue_page import gpus_file, models_file
@@ -60,16 +60,37 @@ def cli_page() -> Iterator[str]:
         )
     )
     commands = list(all_commands("cascadia", main))
-    used = Counter(option_line(option) for _, command in commands for option in options(command))
-    by_name: dict[str, str] = {}
-    for line, times in used.most_common():
+    lines = [option_line(option) for _, command in commands for option in options(command)]
+    by_name: dict[str, Line] = {}
+    for line, times in Counter(line._replace(default="") for line in lines).most_common():
         if times >= SHARED:
-            by_name.setdefault(line.split("`")[1].split()[0], line)
-    shared = list(by_name.values())
+            by_name.setdefault(line.name, line)
+    shared = {line: {other.default for other in lines if same(line, other)} for line in by_name.values()}
     yield "## Options of several commands"
-    yield "\n".join(shared)
+    yield "\n".join(
+        str(line._replace(default=next(iter(defaults)) if len(defaults) == 1 else ""))
+        for line, defaults in shared.items()
+    )
     for path, command in commands:
         yield from command_section(path, command, shared)
+
+
+class Line(NamedTuple):
+    """An option as told: its first name, all names with its value, its meaning, its default, how it is given."""
+
+    name: str
+    usage: str
+    meaning: str
+    default: str
+    given: str
+
+    def __str__(self) -> str:
+        return f"- `{self.usage}`: {self.meaning}{f' ({self.default})' if self.default else ''}.{self.given}"
+
+
+def same(line: Line, other: Line) -> bool:
+    """Equality of two options but for their defaults."""
+    return line._replace(default="") == other._replace(default="")
 
 
 def all_commands(path: str, group: click.Group) -> Iterator[tuple[str, click.Command]]:
@@ -91,45 +112,49 @@ def options(command: click.Command) -> list[click.Option]:
     return [option for option in found if option.name not in ("as_json", "quiet")]
 
 
-def command_section(path: str, command: click.Command, shared: list[str]) -> Iterator[str]:
+def command_section(path: str, command: click.Command, shared: Mapping[Line, set[str]]) -> Iterator[str]:
     arguments = [p.make_metavar(context()) for p in command.params if isinstance(p, click.Argument)]
     yield f"## `{' '.join([path, *arguments])}`"
     yield " ".join((command.help or "").split("\n\n")[0].split())
-    lines = {option_line(option): option for option in options(command)}
     told = (
         {f"--{flag.lstrip('-')}" for setting in flagged() for flag in setting.flag.names}
         if path == CONTROLLED
         else set()
     )
-    settings = [option.opts[0] for option in lines.values() if told.intersection(option.opts)]
-    own = [line for line, option in lines.items() if line not in shared and option.opts[0] not in settings]
+    settings = [option.opts[0] for option in options(command) if told.intersection(option.opts)]
+    lines = [option_line(option) for option in options(command) if option.opts[0] not in settings]
+    own = [str(line) for line in lines if line._replace(default="") not in shared]
     if own:
         yield "\n".join(own)
     if settings:
         flags = ", ".join(f"`{name}`" for name in settings)
         yield f"Settings as flags ([all](controller.md#settings-controlleryaml)): {flags}."
-    if any(line in shared for line in lines):
-        names = [f"`{option.opts[0]}`" for line, option in lines.items() if line in shared]
-        yield f"[Also](#options-of-several-commands): {', '.join(names)}."
+    also = [named(line, shared[of]) for line in lines if (of := line._replace(default="")) in shared]
+    if also:
+        yield f"[Also](#options-of-several-commands): {', '.join(also)}."
 
 
-def option_line(option: click.Option) -> str:
+def named(line: Line, defaults: set[str]) -> str:
+    """A shared option's name, with its default where that is not everywhere the same."""
+    return f"`{line.name}`{f' ({line.default})' if line.default and len(defaults) > 1 else ''}"
+
+
+def option_line(option: click.Option) -> Line:
+    """The first clause of an option's help and its default: `--help` says the rest."""
     names = ", ".join((*option.opts, *option.secondary_opts))
     value = option.make_metavar(context()).removesuffix(" RANGE")
-    told = f"`{names}`" if option.is_flag or value in PLAIN else f"`{names} {value}`"
-    return f"- {told}: {option_help(option)}".removesuffix(": ")
-
-
-def option_help(option: click.Option) -> str:
-    """The first clause of an option's help, with its default in brackets at the end: `--help` says the rest."""
     told, _, default = (option.help or "").partition(" Default: ")
     default = f"{option.default}" if option.show_default else default
     text, *more = clauses(told)
-    if default and default != "none.":
-        text += f" ({clauses(default)[0]})"
     needed = [clause for clause in more if clause.startswith(("Required", "For a plan only"))]
     needed += ["Required"] * option.required + ["Repeatable"] * option.multiple
-    return ". ".join(dict.fromkeys((text, *needed))) + "."
+    return Line(
+        option.opts[0],
+        names if option.is_flag or value in PLAIN else f"{names} {value}",
+        text,
+        "" if default in ("", "none.") else clauses(default)[0],
+        "".join(f" {clause}." for clause in dict.fromkeys(needed)),
+    )
 
 
 def clauses(text: str) -> list[str]:

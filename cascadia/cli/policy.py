@@ -32,7 +32,7 @@ FURTHER = tuple(f"policies-{at}.json" for at in range(2, 8))
     is_flag=True,
     help="Play what others would do on the same workers too, each with the best of its settings.",
 )
-@click.option("--force", is_flag=True, help="Write into a folder that has other files.")
+@click.option("--force", is_flag=True, help="Write into a folder even if it has other files in it.")
 @with_output
 def policy(spec: Path, out: Path | None, compares: bool, force: bool, output: Output) -> None:
     """Choose workers for the one-pass models of SPEC, and which model takes which batch on them.

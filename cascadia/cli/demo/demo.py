@@ -34,7 +34,7 @@ from cascadia.domain.errors import BadInput
     type=click.IntRange(0, 65535),
     default=0,
     show_default=True,
-    help="Port of the endpoint; 0 takes a free one.",
+    help="Port to listen on; 0 takes a free one.",
 )
 @click.option("--calibrate", is_flag=True, help="Measure the engines' speed again, as the first run does.")
 @with_output

@@ -58,7 +58,13 @@ SHOWN = (1, 4, 16, 32)
 @click.option(
     "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of threads of a pass."
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the texts that are drawn.")
+@click.option(
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of everything drawn at random, a whole number.",
+)
 @with_output
 def measure(
     models: tuple[str, ...],

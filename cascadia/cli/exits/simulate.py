@@ -29,7 +29,7 @@ from cascadia.cli.shared.output import Output
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Seed of what is drawn, a whole number.",
+    help="Seed of everything drawn at random, a whole number.",
 )
 @tokens_option
 @with_output

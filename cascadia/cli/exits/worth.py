@@ -20,7 +20,7 @@ BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
     type=click.IntRange(1, 64),
     default=1,
     show_default=True,
-    help="Number of GPUs that share a layer.",
+    help="Number of GPUs in a tensor-parallel group.",
 )
 @click.option(
     "--depth", type=share, default="50%", show_default=True, help="Share of the layers before the ramp."

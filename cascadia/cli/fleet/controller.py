@@ -44,14 +44,14 @@ PORT = 8300
 @click.option("--host", default="127.0.0.1", show_default=True,
               help="Address to serve /metrics, /health, /ready and /history on.")  # fmt: skip
 @click.option("--port", type=click.IntRange(0, 65535),
-              help=f"Port of these; 0: a free one. Default: {PORT}, or 0 where that is taken here.")  # fmt: skip
+              help=f"Port to listen on; 0 takes a free one. Default: {PORT}, 0 where that is taken here.")  # fmt: skip
 @click.option("--hand-back", "gives_back", is_flag=True,
               help="Hand engines back to Helm and do nothing else, before the release's controller is turned "
                    "off.")  # fmt: skip
 @click.option(
     "--engines",
     type=click.Path(path_type=Path),
-    help="Path of the local.yaml that `cascadia up` was given. Default: none.",
+    help="Path of the local.yaml that says how stages are started here. Default: none.",
 )
 @click.option(
     "--samples",

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 @click.option(
     "--samples",
     type=click.Path(path_type=Path),
-    help="Folder of the router's workload log, for --savings. Default: samples in the run-dir.",
+    help="Folder of the router's workload log. Default: samples in the run-dir.",
 )
 @click.option(
     "--days",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--engines",
     type=click.Path(path_type=Path),
-    help="Path of a local.yaml, as for `cascadia up`. Default: none.",
+    help="Path of the local.yaml that says how stages are started here. Default: none.",
 )
 @run_dir_option
 @click.option("--at-once", type=click.IntRange(1), default=1, show_default=True,

@@ -36,7 +36,10 @@ def import_() -> None:
     help="Mean rate in requests/s to draw arrivals at where the file has no times. Default: such a file is refused.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0), default=0, help="Seed of what is drawn, a whole number. Default: 0."
+    "--seed",
+    type=click.IntRange(0),
+    default=0,
+    help="Seed of everything drawn at random, a whole number. Default: 0.",
 )
 @with_output
 @ends_at_once
@@ -101,7 +104,7 @@ def prompts(out: Path, reference: bool, output: Output, **source: Any) -> None:
 @click.option(
     "--scale",
     type=positive,
-    help="Highest score that the judge gives, such as 10. Default: 100; a scale that looks smaller is refused.",
+    help="Highest score of the table's judge. Default: 100; a scale that looks smaller is refused.",
 )
 @click.option(
     "--stage",

@@ -80,7 +80,7 @@ GOALS = ("latency", "cost", "quality")
     "rate_rps",
     type=positive,
     metavar="RPS",
-    help="Mean rate that the trace is rescaled to, in requests/s. Default: the trace's own.",
+    help="Mean rate that arrivals are rescaled to, in requests/s. Default: the trace's own.",
 )
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing and take defaults for what is not given.")
 @click.option("--force", is_flag=True, help="Overwrite PATH if it exists.")

@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Seed of folds and trees, a whole number.",
+    help="Seed of everything drawn at random, a whole number.",
 )
 @encoder_option
 @with_output

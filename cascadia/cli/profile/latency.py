@@ -80,7 +80,7 @@ from cascadia.domain.errors import BadInput
     type=click.IntRange(0),
     default=0,
     show_default=True,
-    help="Seed of prompts and arrivals, a whole number.",
+    help="Seed of everything drawn at random, a whole number.",
 )
 @click.option(
     "--out", type=click.Path(path_type=Path), help="JSON file to write the calibration to. Default: none."

@@ -44,7 +44,9 @@ if TYPE_CHECKING:
     metavar="S",
     help="Seconds of an SLO: the share of requests that is done within them is shown. Default: none.",
 )
-@click.option("--seed", type=int, help="Seed of drawn paths, a whole number. Default: the plan's own.")
+@click.option(
+    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the plan's own."
+)
 @click.option(
     "--plots", type=click.Path(path_type=Path), help="HTML file to write the plots to. Default: none."
 )

@@ -40,7 +40,7 @@ def thresholds() -> None:
 @click.option(
     "--samples",
     type=click.Path(path_type=Path),
-    help="Folder of the router's workload log, for its shadow evaluations. Default: none; a table is given.",
+    help="Folder of the router's workload log. Default: none; a table is given.",
 )
 @click.option(
     "--quality-table",

@@ -93,7 +93,11 @@ KINDS = {
     help="Trace to draw both lengths from. Default: none; --input and --output say.",
 )
 @click.option(
-    "--seed", type=int, default=0, show_default=True, help="Seed of arrivals and lengths, a whole number."
+    "--seed",
+    type=int,
+    default=0,
+    show_default=True,
+    help="Seed of everything drawn at random, a whole number.",
 )
 @with_output
 @ends_at_once

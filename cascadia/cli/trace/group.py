@@ -34,7 +34,7 @@ def _with_reading(command: Callable[..., None]) -> Callable[..., None]:
             "--seed",
             type=click.IntRange(0),
             default=0,
-            help="Seed of the spreading, a whole number. Default: 0.",
+            help="Seed of everything drawn at random, a whole number. Default: 0.",
         ),
         click.option(
             "--spread/--no-spread",
