@@ -14,6 +14,20 @@ PLAIN = ("text", "list", "map", "boolean")
 SHARED = 2
 """So many values of the same last name, kind and meaning: they are described once."""
 
+AS_OF_PODS = (
+    *(
+        "affinity",
+        "env",
+        "initContainers",
+        "nodeSelector",
+        "podAnnotations",
+        "podLabels",
+        "podSecurityContext",
+    ),
+    *("priorityClassName", "runtimeClassName", "securityContext", "tolerations", "volumeMounts", "volumes"),
+)
+"""Keys whose names say all: they are handed on."""
+
 Meaning = tuple[str, str, str]
 
 
@@ -52,10 +66,15 @@ def helm_page(schema: Schema) -> Iterator[str]:
     shared = set(by_key.values())
     yield _list(list(_walk(plain, values, "")))
     yield "## Keys of several groups"
+    yield (
+        f"As Kubernetes has them, of the pods or the container that the group is about: "
+        f"{', '.join(f'`{key}`' for key in sorted(key for key, *_ in shared if key in AS_OF_PODS))}."
+    )
     yield "\n".join(
         sorted(
             f"- `…{key}`{f' ({kind})' if kind.startswith('`') else ''}: {meaning}"
             for key, kind, meaning in shared
+            if key not in AS_OF_PODS
         )
     )
     for key, entry in grouped.items():

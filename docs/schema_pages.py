@@ -19,11 +19,30 @@ PLAIN_BOUNDS = (("≥ 0",), ("≥ 1",), ("> 0",))
 MANY_ALIKE = 6
 """So many keys that a section shares with one before are not described again."""
 
-BY_THE_SCHEMA = ("Calibration", "FitError", "Validity", "Efficiency")
-"""What the simulator makes a stage's times of: nobody else reads it."""
-
-BY_THE_SPEC = ("OwnGpu", "Tflops", "Speculation", "External", "WorkloadRules")
-"""Parts of a plan whose keys are the spec's."""
+READ_BY_OTHERS = (
+    *(
+        "Objective",
+        "Level",
+        "StagePlan",
+        "ReplicaGroup",
+        "JudgePlan",
+        "Predicted",
+        "Quantiles",
+        "QualityPrediction",
+    ),
+    *(
+        "StagePrediction",
+        "LevelPrediction",
+        "Gear",
+        "GearPrediction",
+        "Proof",
+        "ErrorRange",
+        "Stability",
+        "Mixture",
+    ),
+    *("UnderLoad", "NodeLoss"),
+)
+"""Parts of a plan that people and programs of theirs look at: the schema alone has the keys of the others."""
 
 WRITTEN = ("number", "text", "integer", "boolean", "list of number", "list of text")
 """Kinds that a plan itself shows."""
@@ -58,17 +77,16 @@ def spec_page() -> Iterator[str]:
 def plan_page() -> Iterator[str]:
     yield "# The plan: `plan.json`"
     yield (
-        "What `cascadia plan` decided and expects, key by key; every other command reads it. Kinds of plain values "
-        "are left out; `[]` is a list. A plan of a newer `version` is refused. `cascadia schema plan` prints the JSON "
-        "schema, with defaults, more of each key, and what a Calibration is made of. "
-        f"[The spec](spec.md) has the keys of {', '.join(f'`{name}`' for name in BY_THE_SPEC)}. Names end in their "
-        "unit (`_s` seconds, `_rps` requests per second, `_usd`); scores and quality are 0-100, shares 0-1."
+        "What `cascadia plan` decided and expects; every other command reads it. Kinds of plain values are left out; "
+        "`[]` is a list. A plan of a newer `version` is refused. `cascadia schema plan` prints the JSON schema, with "
+        "all keys of the parts that this page only names. Names end in their unit (`_s` seconds, `_rps` requests per "
+        "second, `_usd`); scores and quality are 0-100, shares 0-1."
     )
     schema: Schema = dict(plan_schema())
     yield from section("plan.json", _optional(schema), untold=WRITTEN)
     before: dict[str, Schema] = {}
     for name in dict.fromkeys(referred(schema, schema["$defs"])):
-        if name in (*BY_THE_SCHEMA, *BY_THE_SPEC):
+        if name not in READ_BY_OTHERS:
             continue
         definition = _optional(schema["$defs"][name])
         _, told, *parts = section(name, definition, before, brief=True, untold=WRITTEN)
