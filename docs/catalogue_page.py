@@ -9,6 +9,7 @@ from io import StringIO
 
 from schema_pages import plain_table
 
+from cascadia.render.gpu_nodes import GPU_NODES
 from cascadia_sim.evidence.support_matrix import Support, support_matrix
 from cascadia_sim.evidence.unmeasured import is_measured
 from cascadia_sim.hardware.catalogue import gpu, known_gpus
@@ -62,11 +63,13 @@ def _csv(rows: Sequence[tuple[str, ...]]) -> str:
 def gpus_file() -> str:
     """All figures of each GPU, and where they are from."""
     head = ("name", "memory_gb", "bf16_tflops", "fp8_tflops", "int8_tflops", "fp4_tflops", "hbm_gb_s")
-    more = ("link", "link_gb_s", "inter_node_gb_s", "measured", "usd_per_hour", "source", "price_source")
-    rows: list[tuple[str, ...]] = [(*head, *more)]
+    more = ("link", "link_gb_s", "inter_node_gb_s", "measured", "node_label", "product")
+    prices = ("usd_per_hour", "source", "price_source")
+    rows: list[tuple[str, ...]] = [(*head, *more, *prices)]
     for card in (gpu(name) for name in known_gpus()):
         peaks = (card.bf16_flops, card.fp8_flops, card.int8_flops, card.fp4_flops)
         rates = (card.link_bytes_per_s, card.inter_node_bytes_per_s)
+        node = GPU_NODES.get(card.name)
         rows.append(
             (
                 card.name,
@@ -76,6 +79,7 @@ def gpus_file() -> str:
                 card.link,
                 *(f"{rate / 1e9:g}" for rate in rates),
                 "yes" if is_measured(card) else "no",
+                *((node.label, node.product) if node else ("", "")),
                 f"{card.usd_per_hour:.2f}",
                 card.source,
                 card.price_source,

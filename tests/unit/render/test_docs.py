@@ -1,3 +1,4 @@
+import csv
 import json
 import re
 
@@ -18,8 +19,8 @@ def test_the_page_of_engines_lists_every_flag_that_is_written() -> None:
     assert {"--headless", "--dist-init-addr", "--quantization"} <= written
 
 
-def test_the_page_of_engines_lists_every_image_and_gpu() -> None:
+def test_the_page_of_engines_lists_every_image_and_the_data_every_gpu() -> None:
     assert all(f"`{image}`" in PAGE for image in IMAGE.values())
-    for name, node in GPU_NODES.items():
-        listed = PAGE.partition(f"Node label `{node.label}`:\n\n")[2].partition("\n")[0]
-        assert f"`{name}` `{node.product}`" in listed
+    with (ROOT / "docs" / "reference" / "data" / "gpus.csv").open(encoding="utf-8", newline="") as file:
+        listed = {row["name"]: (row["node_label"], row["product"]) for row in csv.DictReader(file)}
+    assert {name: (node.label, node.product) for name, node in GPU_NODES.items()}.items() <= listed.items()
