@@ -10,6 +10,7 @@ from schema_pages import Schema, kind
 from cascadia.render.kubernetes.chart_values import defaults
 
 PLANS = ("plan", "cascade", "stage", "group")
+"""What `cascadia plan` writes, and nobody by hand: the file and the schema have its keys."""
 PLAIN = ("text", "list", "map", "boolean")
 SHARED = 2
 """So many values of the same last name, kind and meaning: they are described once."""
@@ -78,19 +79,16 @@ def helm_page(schema: Schema) -> Iterator[str]:
         )
     )
     for key, entry in grouped.items():
-        yield f"## `{key}`"
-        yield from ((_written(entry),) if key in PLANS else _section(entry, values[key], shared))
+        if key not in PLANS:
+            yield f"## `{key}`"
+            yield from _section(entry, values[key], shared)
     told = shared | {
         _meaning(row) for entry in grouped.values() for row in _walk(entry["properties"], {}, "")
     }
     for name, entry in schema["$defs"].items():
-        yield f"## {'An' if name.startswith('e') else 'A'} {name}"
-        yield from ((_written(entry),) if name in PLANS else _section(entry, {}, told))
-
-
-def _written(entry: Schema) -> str:
-    """What `cascadia plan` writes, and nobody by hand: the file and the schema have its keys."""
-    return f"{entry['description']} Written from the plan."
+        if name not in PLANS:
+            yield f"## {'An' if name.startswith('e') else 'A'} {name}"
+            yield from _section(entry, {}, told)
 
 
 def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Iterator[str]:

@@ -8,6 +8,7 @@ import click
 import pytest
 
 from cascadia.cli.main import main
+from cascadia.planner.problem.quality_file import read_quality
 from cascadia.profile.quality.prompts import read_prompts
 from tests.data import ROOT
 
@@ -37,3 +38,9 @@ def test_the_shown_prompts_are_prompts(tmp_path: Path) -> None:
     (tmp_path / "prompts.jsonl").write_text(text)
     prompts = read_prompts(tmp_path / "prompts.jsonl", None)
     assert [prompt.check for prompt in prompts] == ["exact", "json-schema", None]
+
+
+def test_the_shown_table_is_valid(tmp_path: Path) -> None:
+    (text,) = blocks("csv")
+    (tmp_path / "quality.csv").write_text(text)
+    assert len(read_quality(tmp_path / "quality.csv", ("small", "large"))) == 1
