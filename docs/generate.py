@@ -72,7 +72,8 @@ def cli_page() -> Iterator[str]:
         for line, defaults in shared.items()
     )
     for path, command in commands:
-        yield from command_section(path, command, shared)
+        if not isinstance(command, click.Group):
+            yield from command_section(path, command, shared)
 
 
 class Line(NamedTuple):
