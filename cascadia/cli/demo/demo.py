@@ -15,10 +15,10 @@ from cascadia.domain.errors import BadInput
     "--classify",
     "classifies",
     is_flag=True,
-    help="Run a cascade of classifiers instead, beside the largest alone: 105 MB, once, and a minute.",
+    help="Run a cascade of classifiers instead, beside the largest alone; 105 MB, once, and a minute.",
 )
 @click.option(
-    "--external", is_flag=True, help="The large model is somebody else's API, with a price: see the dollars."
+    "--external", is_flag=True, help="The large model is somebody else's API, with a price; see the dollars."
 )
 @click.option(
     "--out",

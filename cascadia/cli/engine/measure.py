@@ -53,7 +53,7 @@ SHOWN = (1, 4, 16, 32)
     type=click.Choice(["wall", "cpu"]),
     default="wall",
     show_default=True,
-    help="Clock of a pass: the wall's, or the processor's, which other programs on the machine do not lengthen.",
+    help="Clock of a pass; other programs on the machine do not lengthen the processor's.",
 )
 @click.option(
     "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of threads of a pass."

@@ -40,7 +40,7 @@ ASKS = {
 @click.option(
     "--engines",
     type=click.Path(path_type=Path),
-    help="Path of a local.yaml: how stages are started here, and what the router is told beside "
+    help="Path of the local.yaml that says how stages are started here; also what the router is told beside "
     "the plan. Default: none.",
 )
 @run_dir_option

@@ -56,7 +56,7 @@ from cascadia.domain.objective import Level
     "--within",
     type=share,
     metavar="SHARE",
-    help="Share of latency given up for cost: the cheapest plan within it of the fastest is taken, "
+    help="Share of latency given up for cost; the cheapest plan within it of the fastest is taken, "
     "e.g. 3%. Default: the spec's.",
 )
 @click.option(

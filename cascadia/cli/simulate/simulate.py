@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     "slo_s",
     type=positive,
     metavar="S",
-    help="Seconds of an SLO: the share of requests that is done within them is shown. Default: none.",
+    help="Seconds of an SLO; the share of requests that is done within them is shown. Default: none.",
 )
 @click.option(
     "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the plan's own."
