@@ -21,6 +21,12 @@ from cascadia.planner.refinement.supersets import best_of_parts
 from cascadia.planner.search.context import allowed, start_search
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.speculation import Speculation
+from tests.benchmarks.across_goals import (
+    AcrossGoals,
+    cost_of_the_best,
+    quality_of_the_cheapest,
+    quality_of_the_fastest,
+)
 from tests.benchmarks.exhaustive import random_problem
 from tests.unit.planner.pointed import with_exits
 
@@ -87,7 +93,7 @@ def planned_value(problem: Problem, effort: Effort | None = None, time_limit_s: 
     return told.get(problem.objective.goal, -predicted.quality.lower)
 
 
-def worse(pair: Pair) -> float:
+def worse(pair: Pair | AcrossGoals) -> float:
     """By how much (a share) the plan with more is worse than the one with less; 0 where it is not."""
     less, more = pair.values
     if more <= less + TOLERANCE * abs(less) or np.isinf(less):
@@ -147,6 +153,16 @@ def nodes_pair(seed: int) -> Pair:
     (pool,) = less.cluster.pools
     larger = replace(pool, nodes=pool.nodes + int(rng.integers(1, 5)))
     return Pair("nodes more", less, replace(less, cluster=Cluster((larger,))))
+
+
+def of_quality(make: Callable[[int], Pair], seed: int) -> Pair:
+    """The same of whole plans for the best quality, mixtures included."""
+    pair = make(seed)
+    limit_s = float(np.random.default_rng([seed, 14]).choice([5.0, 10.0, 20.0, 60.0]))
+    asked = Objective("quality", 0.95, None, limit_s)
+    tighter = replace(asked, latency_max_s=limit_s / 2) if make is bound_pair else asked
+    less, more = replace(pair.less, objective=tighter), replace(pair.more, objective=asked)
+    return Pair(f"{pair.what}, for quality", less, more, efforts=(FEW, FEW), whole=True)
 
 
 def effort_pair(seed: int) -> Pair:
@@ -275,7 +291,7 @@ def in_time_pair(seed: int) -> Pair:
     return replace(pair, what="a pool more in the same time", limits_s=(1.0, 1.0), efforts=(None, None))
 
 
-KINDS: dict[str, Callable[[int], Pair]] = {
+KINDS: dict[str, Callable[[int], Pair | AcrossGoals]] = {
     "pools": pools_pair,
     "pools-fast": fast_pools_pair,
     "nodes": nodes_pair,
@@ -289,4 +305,10 @@ KINDS: dict[str, Callable[[int], Pair]] = {
     "external": external_pair,
     "gears": gears_pair,
     "pools-in-time": in_time_pair,
+    "pools-quality": partial(of_quality, pools_pair),
+    "nodes-quality": partial(of_quality, nodes_pair),
+    "bounds-quality": partial(of_quality, bound_pair),
+    "fastest-quality": quality_of_the_fastest,
+    "cheapest-quality": quality_of_the_cheapest,
+    "best-cost": cost_of_the_best,
 }

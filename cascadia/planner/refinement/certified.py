@@ -16,6 +16,9 @@ SETTLED_REQUESTS, SETTLED_MOST = 10_000, 16
 LEAST_LOADED = LEAST_STRAINED = 8
 """When these are spent, the least loaded of all, whatever their rank, then those that keep the bounds most easily."""
 
+PLAINLY_LATE = 1.05
+"""So many times a bound in the run that ranks it, no start is asked: what settles is hardly ever faster."""
+
 LATE = 2
 """Past the search's deadline so many are tried in rank, and as many of the least loaded."""
 
@@ -31,6 +34,7 @@ def best_certified(
     problem = state.search.problem
     best = first_certified(state, candidates)
     known = [state.seen[d.key] for d in starts if d.key in state.seen]
+    known = [c for c in known if strain(problem, c) <= PLAINLY_LATE]
     for c in sorted(known, key=lambda c: rank(problem, c)):
         if best is not None and rank(problem, c) >= rank(problem, best):
             break

@@ -2,7 +2,9 @@
 
 Plans without mixtures are searched for first. A mixture replaces the best of them only where it is better by the
 objective, so that nobody is worse off for there being mixtures. As in `supersets.py`, each part of the cluster is
-searched, with mixtures of its own prices, so that more pools to choose from cost nothing.
+searched, with mixtures of its own prices, so that more pools to choose from cost nothing. Where quality is sought,
+mixtures of any are looked at, not only those just above the best routing's: the best that keeps the bounds may be far
+above, since routings of few levels are far apart.
 
 Where no routing keeps the bounds a mixture still may (`where_none`): its requests go where single routings send none.
 Then those that seem to sustain the most are asked too, whatever they cost.
@@ -31,13 +33,17 @@ from cascadia.planner.search.throughput import estimates
 
 MOST = 4
 """Mixtures that are searched, the cheapest of as many chords."""
+LEVELS, CHORDS = 12, 2
+"""Where quality is to be large, mixtures of any share on so many chords for each of so many levels of it."""
 WORTHWHILE = 0.02
 """A mixture must save at least this part of what the cheapest routing costs."""
 RISES = 4
 """So often better mixtures are looked for where quality is to be large and no routing keeps the bounds."""
 MIXTURES = "mixtures of two routings"
 STARTS = 3
-"""Of the best deployments of routings, so many are looked at for each mixture."""
+"""Of the best deployments of routings, so many are looked at for each mixture..."""
+STARTED = 16
+"""...of so many mixtures, spread over their quality."""
 
 
 def with_mixed(
@@ -54,7 +60,7 @@ def with_mixed(
     for part in _each_part(search):
         # Whoever is offered this part alone, or asks for tighter bounds, gets what `where_none` finds: so whoever is
         # offered more, or asks for less, is not worse off.
-        as_where_none = bool(objective.bounds) or objective.goal == "cost" or not _keeps(part, found)
+        as_where_none = bool(objective.bounds) or objective.goal != "latency" or not _keeps(part, found)
         mixed = _capable_of_better(part, least, chosen) if as_where_none else mixtures(part, least)
         if mixed is None or search.deadline.leaves_out(MIXTURES):
             continue
@@ -124,9 +130,12 @@ def _better(chosen: Found, found: Found, mixed: Routings, one: Found) -> Found:
 def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routings | None:
     """The cheapest mixtures of at least that quality, and those that seem to sustain the most, of all that seem to
     sustain today's rate or nearly; of these, what may cost less than `below_usd` an hour. None where none does.
+
+    Where quality is sought, all on the chords that are such at some level of it.
     """
     problem = search.problem
-    bounds = bounded(problem.quality, least, problem.confidence, problem.seed)
+    quality = problem.objective.goal == "quality"
+    bounds = bounded(problem.quality, least, problem.confidence, problem.seed, spread=quality)
     if bounds is None:
         return None
     mixed, chord = bounds
@@ -134,11 +143,23 @@ def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routi
     seems = estimates(only, np.arange(len(mixed)))
     good = np.flatnonzero((mixed.lower >= least) & (seems >= HOPELESS))
     cost = _cost(search, mixed)
+    if quality:
+        promising = [k for key in (cost, -seems) for k in _all_the_way_up(good, key, mixed.lower, chord)]
+        chosen = good[np.isin(chord[good], promising)]
+        return mixed.take(chosen) if len(chosen) else None
     cheapest = good[np.argsort(cost[good], kind="stable")]
     fullest_ = good[np.argsort(-seems[good], kind="stable")]
     chosen = dict.fromkeys(k for order in (cheapest, fullest_) for k in _one_of_each_chord(order, chord))
     few = [k for k in chosen if cost[k] < below_usd]
     return mixed.take(np.array(few)) if few else None
+
+
+def _all_the_way_up(good: Ints, key: Floats, lower: Floats, chord: Ints) -> Iterator[int]:
+    """Chords of the least `key` beyond each of some levels of quality, from the least to the most of `good`."""
+    order = good[np.argsort(key[good], kind="stable")]
+    lowest, highest = lower[good].min(initial=100.0), lower[good].max(initial=0.0)
+    for level in np.linspace(lowest, highest, LEVELS, endpoint=False):
+        yield from chord[_one_of_each_chord(order[lower[order] >= level], chord)[:CHORDS]].tolist()
 
 
 def _one_of_each_chord(order: Ints, chord: Ints) -> list[int]:
@@ -182,7 +203,9 @@ def _starts(only: Search, found: Found) -> Iterator[Deployment]:
         (c for c in found.candidates if within_limits(problem, c)), key=lambda c: rank(problem, c)
     )
     here = [c.deployment for c in ranked if _lies_on(only, c.deployment)]
-    for k in range(len(only.routings)):
+    by_quality = only.routings.lower.argsort(kind="stable")
+    some = np.linspace(0, len(by_quality) - 1, min(STARTED, len(by_quality))).astype(np.int64)
+    for k in by_quality[some].tolist():
         needed = set(only.on_gpus(k))
         if only.self_hosted_judge and only.asks(k):
             needed.add(JUDGE)

@@ -33,8 +33,11 @@ MOST_TRIED = 1_500
 Z = 1.6449
 
 
-def bounded(table: QualityTable, least: float, confidence: float, seed: int) -> tuple[Routings, Ints] | None:
-    """Mixtures with bounds around `least`, and the chord of each; None where there are none."""
+def bounded(
+    table: QualityTable, least: float, confidence: float, seed: int, *, spread: bool = False
+) -> tuple[Routings, Ints] | None:
+    """Mixtures with bounds around `least`, or `spread` over all beyond it, and the chord of each; None where there are
+    none."""
     lattice = Lattice.of(table)
     if not lattice.coarse:
         return None
@@ -43,7 +46,7 @@ def bounded(table: QualityTable, least: float, confidence: float, seed: int) -> 
     found: list[tuple[Ints, Ints, Floats, Floats]] = []
     first = 0
     for chords, bounds in kinds:
-        chord, share = _tried(table, chords, ends, least)
+        chord, share = _tried(table, chords, ends, least, spread)
         if len(chord):
             lower = bounds(table, chord, share, confidence, seed)
             found.append((first + chord, chords.chords[chord], share, lower))
@@ -78,16 +81,21 @@ def _deployed(thresholds: Floats) -> Bools:
     return np.asarray(accepts & before)
 
 
-def _tried(table: QualityTable, lattice: Lattice, ends: Routings, least: float) -> tuple[Ints, Floats]:
-    """Chords and shares of their far ends with means from `least` up, the nearest to what a bound leaves of it."""
+def _tried(
+    table: QualityTable, lattice: Lattice, ends: Routings, least: float, spread: bool
+) -> tuple[Ints, Floats]:
+    """Chords and shares of their far ends with means from `least` up, the nearest to what a bound leaves of it; or
+    `spread` evenly over them."""
     share = np.arange(1, STEPS) / STEPS
     near, far = lattice.chords.T
     mean = ends.mean[near, None] * (1 - share) + ends.mean[far, None] * share
     error = table.quality.std() / np.sqrt(len(table))
     beyond = np.abs(mean - (least + Z * error))
     beyond[mean < least] = np.inf
-    order = np.argsort(beyond, axis=None, kind="stable")[:MOST_TRIED]
-    chord, at = np.unravel_index(order[np.isfinite(beyond.ravel()[order])], mean.shape)
+    order = np.argsort(beyond, axis=None, kind="stable")[: np.isfinite(beyond).sum()]
+    if spread and len(order) > MOST_TRIED:
+        order = order[np.linspace(0, len(order) - 1, MOST_TRIED).astype(np.int64)]
+    chord, at = np.unravel_index(order[:MOST_TRIED], mean.shape)
     return np.asarray(chord, dtype=np.int64), share[at]
 
 

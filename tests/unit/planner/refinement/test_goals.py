@@ -60,13 +60,7 @@ def test_no_cheaper_candidate_kept_the_bounds(fastest: Plan) -> None:
     assert result.plan.predicted.usd_per_hour == min(c.usd_per_hour for c in kept)
 
 
-MISSED = pytest.mark.xfail(
-    strict=True,
-    reason="the search for quality misses the fastest plan's own routing by 1.5 points: planner.md",
-)
-
-
-@pytest.mark.parametrize("slower", [pytest.param(LIMITS[0], marks=MISSED), *LIMITS[1:]])
+@pytest.mark.parametrize("slower", LIMITS)
 def test_the_best_quality_keeps_the_latency_bound(fastest: Plan, slower: float) -> None:
     limit_s = slower * fastest.predicted.objective_s
     result = planned(Objective("quality", 0.95, latency_max_s=limit_s))

@@ -19,7 +19,7 @@ from cascadia.planner import plan as planning
 from cascadia.planner.baselines.compare import ours
 from cascadia.planner.baselines.single_model import searched
 from cascadia.planner.plan import PlanResult, open_search, plan, routings_of
-from cascadia.planner.refinement.mixed_search import mixtures
+from cascadia.planner.refinement.mixed_search import capable, mixtures
 from cascadia.planner.refinement.refine import EFFORT, rank
 from cascadia.planner.replay.replay import gate_decisions, replay
 from cascadia.planner.search.context import start_search
@@ -77,6 +77,18 @@ def test_a_mixture_lies_on_the_line_between_its_routings(stages: int, levels: in
             waits = (decided.reached & decided.judged).mean(axis=1)
             assert waits == pytest.approx(found.verdicts(np.array([k]))[0], abs=0.08)
             assert bar <= found.lower[k] <= found.mean[k]
+
+
+def test_where_quality_is_sought_mixtures_of_all_qualities_are_looked_at() -> None:
+    given = replace(coarse(stages=3, levels=5), objective=Objective("quality", 0.95, None, 60.0))
+    with ThreadPoolExecutor(2) as threads:
+        search = start_search(given, routings_of(given)[0], threads)
+        least, most = 50.0, search.routings.lower.max()
+        found = capable(search, least)
+    assert found is not None
+    assert found.lower.min() >= least
+    lower = np.sort(found.lower)
+    assert np.diff([least, *lower, most]).max() < (most - least) / 10
 
 
 @pytest.mark.parametrize("bar", [62.0])

@@ -9,6 +9,7 @@ import pytest
 
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.deadline import Deadline
+from cascadia.domain.objective import Objective
 from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.simulation import Simulator
@@ -77,3 +78,15 @@ def test_a_start_that_holds_is_given_whatever_else_is_refused() -> None:
     assert found.deployment == enough
     assert found.certificate is not None
     assert found.certificate.holds
+
+
+def test_a_start_that_is_plainly_too_late_is_asked_for_no_certificate() -> None:
+    within = Objective("cost", 0.95, None, 0.01)
+    p = problem((LARGE,), pools=(NODE,), trace=traffic(60, 20.0), objective=within)
+    with ThreadPoolExecutor(1) as threads:
+        search = start_search(p, routings_of(p)[0], threads)
+        state = Refinement(search, Simulator.of(p), References.of(search))
+        late = deployment(0, {0: (Replicas(search.shapes[0][0], 8, 1.0),)})
+        state.simulate([late])
+        assert best_certified(state, [], [late]) is None
+    assert state.seen[late.key].certificate is None
