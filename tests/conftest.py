@@ -1,7 +1,8 @@
 """What all tests share.
 
-Where CASCADIA_CI is set, hypothesis draws the same examples each time, so that a change is judged by what it changed;
-elsewhere they are new in each run, and find what nobody thought of. No example has a deadline: machines may be busy.
+Where CASCADIA_CI is set, hypothesis draws the same examples each time, and fewer, so that a change is judged by what it
+changed; elsewhere they are new in each run, and find what nobody thought of. No example has a deadline: machines may be
+busy.
 
 A shell ignores SIGINT for what it starts in the background, and children inherit that: here it is as in the foreground.
 """
@@ -17,10 +18,14 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import examples
+
 pytest_plugins = ["tests.conftest_data"]
 
 settings.register_profile("here", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", settings.get_profile("here"), derandomize=True)
+settings.register_profile(
+    "ci", settings.get_profile("here"), derandomize=True, max_examples=examples(settings.default.max_examples)
+)
 settings.load_profile("ci" if os.environ.get("CASCADIA_CI") else "here")
 
 

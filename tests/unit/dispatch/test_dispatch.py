@@ -11,6 +11,7 @@ from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
 from cascadia.dispatch.round_robin import SmoothRoundRobin
+from tests.examples import examples
 
 
 @dataclass
@@ -94,7 +95,7 @@ def test_the_next_answer_is_expected_to_be_as_long_as_the_last_ones() -> None:
     assert length.expected(16) == 16
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(weighed_and_loaded, st.integers(1, 5_000), st.integers(0, 2**64 - 1))
 def test_affinity_keeps_to_the_bound_unless_the_replica_was_idle(
     rows: list[tuple[int, int]], tokens: int, prefix: int

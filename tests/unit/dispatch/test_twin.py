@@ -15,6 +15,7 @@ from cascadia_sim.engine import kernel
 from cascadia_sim.engine.fleet import fleet_of, sites_of
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.iteration.timing import ReplicaTiming
+from tests.examples import examples
 from tests.unit.sim.cascade.test_stage import columns_of
 from tests.unit.sim.iteration.test_twin import Request, timings, workloads
 from tests.unit.sim.machines import machine
@@ -40,7 +41,7 @@ EVENTS = st.lists(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(WEIGHTS, EVENTS, st.one_of(st.none(), st.integers(1, 300)), st.integers(0, 2**32))
 def test_the_least_outstanding_is_the_same_at_every_choice_of_a_log(
     weights: list[float], events: list[tuple[str, object]], most: int | None, seed: int
@@ -107,7 +108,7 @@ def test_both_expect_the_same_of_answers() -> None:
         assert length.expected() == kernel.expected(sites, 0)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(
     st.lists(st.tuples(timings(speculating=False), st.sampled_from([1.0, 2.0])), min_size=2, max_size=3),
     workloads(),

@@ -36,6 +36,7 @@ from cascadia.report.text import plan_summary
 from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_cascade
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.replica import simulate_replica
+from tests.examples import examples
 from tests.unit.controller.machine import two_stages
 from tests.unit.planner.pointed import points, with_exits
 from tests.unit.planner.problems import traffic
@@ -94,7 +95,7 @@ def test_a_plan_with_exits_is_read_back_and_replayed(both: Both, tmp_path: Path)
 LEVELS = (25.0, 50.0, 75.0, ACCEPTS_NONE)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(
     seed=st.integers(0, 1000),
     levels=st.tuples(st.sampled_from(LEVELS), st.sampled_from(LEVELS)),

@@ -15,6 +15,7 @@ from cascadia.domain.gear import Gear
 from cascadia.domain.objective import UnderLoad
 from cascadia.domain.plan import FORMAT_VERSION, Plan
 from cascadia.files.plan_file import parse_plan, plan_json, read_plan, write_plan
+from tests.examples import examples
 from tests.unit.planner.plans import a_plan, plans
 
 
@@ -36,7 +37,7 @@ def told(text: str) -> str:
 
 
 @given(plans())
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_a_plan_reads_back_as_it_was(plan: Plan) -> None:
     assert parse_plan(plan_json(plan), "plan.json") == plan
 
@@ -220,13 +221,13 @@ def _places(value: Any, path: str = "") -> list[str]:
 
 
 @given(st.sampled_from(_places(json.loads(plan_json(a_plan())))[1:]), _JSON)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_value_at_any_place_is_accepted_or_refused(place: str, value: object) -> None:
     with contextlib.suppress(BadInput):
         parse_plan(edited(place.removeprefix("."), value), "plan.json")
 
 
 @given(st.integers(0, len(plan_json(a_plan())) - 3))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_truncated_plan_is_refused(length: int) -> None:
     assert told(plan_json(a_plan())[:length]).startswith("plan.json: ")

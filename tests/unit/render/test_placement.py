@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput
 from cascadia.render.placement import Demand, Slot, place
+from tests.examples import examples
 
 
 def pool(nodes: int, gpus_per_node: int = 8) -> Pool:
@@ -54,7 +55,7 @@ DEMANDS = st.lists(
 
 
 @given(DEMANDS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_whatever_fits_by_whole_tensor_parallel_groups_is_placed_without_sharing(
     demands: list[Demand],
 ) -> None:

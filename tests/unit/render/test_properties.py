@@ -12,6 +12,7 @@ from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.render import FILE_NAMES, render
 from cascadia.render.compose.file import JUDGE, ROUTER
 from cascadia.testing.plans import plan, stage
+from tests.examples import examples
 from tests.unit.render.kubernetes_schemas import validate
 from tests.unit.render.manifests import WITHOUT_DASHBOARDS, engines, gpus, objects, pods
 from tests.unit.render.reading import documents
@@ -50,7 +51,7 @@ def plans(draw: st.DrawFn) -> Plan:
     return plan(stages, Cluster(tuple(pools)))
 
 
-several = settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+several = settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @given(plans())

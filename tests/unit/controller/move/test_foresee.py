@@ -13,6 +13,7 @@ from cascadia.controller.move.carry_out import Journal, carry_out, foresee
 from cascadia.controller.move.reconcile import Blocked, rollout
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
 from cascadia.controller.move.steps import Step, apply
+from tests.examples import examples
 from tests.unit.controller.fleets import moves
 
 TO, BACK = Path("new/plan.json"), Path("old/plan.json")
@@ -81,7 +82,7 @@ def both(observed: Observed, wanted: Desired, at_once: int) -> tuple[list[str], 
 
 
 @given(moves(), st.integers(1, 4))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 def test_a_dry_run_shows_the_steps_of_the_move_in_their_order(
     move: tuple[Observed, Desired], at_once: int
 ) -> None:

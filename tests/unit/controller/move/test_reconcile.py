@@ -8,6 +8,7 @@ from hypothesis import assume, example, given, settings
 from cascadia.controller.move.reconcile import KEEPS, Blocked, reconcile, rollout
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Stop, apply
+from tests.examples import examples
 from tests.unit.controller.fleets import moves
 from tests.unit.controller.moves import faults, some_order_keeps
 
@@ -124,7 +125,7 @@ def test_a_plan_of_40_replicas_is_rolled_out_at_full_capacity() -> None:
     assert reached(now, desired)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(moves())
 def test_every_step_keeps_every_promise_and_the_last_one_ends_in_what_is_wanted(
     case: tuple[Observed, Desired],
@@ -142,7 +143,7 @@ def test_every_step_keeps_every_promise_and_the_last_one_ends_in_what_is_wanted(
     assert reached(now, desired)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(moves())
 def test_what_both_plans_have_is_left_alone(case: tuple[Observed, Desired]) -> None:
     """What serves, that is: what does not yet, or any more, may be started anew where that keeps more capacity."""
@@ -173,7 +174,7 @@ def test_what_only_starts_is_started_anew_where_its_gpus_keep_more_as_another_fi
     assert rollout(observed, desired).keeps == max(k for k in KEEPS if 2.0 * k <= large)
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(moves(most=2))
 @example(
     (
@@ -219,7 +220,7 @@ def test_it_keeps_as_much_capacity_as_any_order_there_is(case: tuple[Observed, D
         assert possible == []
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(moves())
 def test_a_controller_that_dies_between_any_two_steps_is_followed_by_one_that_ends_the_move(
     case: tuple[Observed, Desired],
@@ -241,7 +242,7 @@ def test_a_controller_that_dies_between_any_two_steps_is_followed_by_one_that_en
         assert taken <= len(first.steps)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(moves())
 def test_starting_and_draining_together_breaks_no_promise(case: tuple[Observed, Desired]) -> None:
     observed, desired = case

@@ -15,6 +15,7 @@ from cascadia.controller.move.bin_packing import NoRoom, with_room
 from cascadia.controller.move.reconcile import Blocked, reconcile, rollout
 from cascadia.controller.move.state import Desired, Kind, Machine, Observed, Replica, Routing, reached
 from cascadia.controller.move.steps import Drain, Start, Step, Stop, apply
+from tests.examples import examples
 from tests.unit.controller.moves import faults
 
 pytestmark = pytest.mark.slow
@@ -150,7 +151,7 @@ class Scattering:
 @example((fleet((TWO, ONE), (TWO, ONE), (TWO, ONE)), wanted(medium=3, large=1)))
 @example((fleet((TWO,), (TWO,), (TWO,)), wanted(medium=3, large=1)))
 @example((fleet((ONE, ONE), (TWO,), (ONE,)), wanted(medium=3, large=1)))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_every_start_finds_a_machine_though_the_scheduler_scatters(case: tuple[Observed, Desired]) -> None:
     observed, desired = case
     backend = Scattering(observed, desired)
@@ -188,7 +189,7 @@ def fresh() -> Iterator[str]:
 
 
 @given(scattered(), st.sampled_from((TWO, FOUR)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_a_machine_is_emptied_wherever_one_can_be(observed: Observed, kind: Kind) -> None:
     names = {"small": fresh(), "medium": (f"medium-{n}" for n in count(100))}
     try:

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia.planner.allocation.knapsack import cover, least_gpus, mix
+from tests.examples import examples
 from tests.unit.planner.instances import demand, shape
 
 sizes_and_shares = st.lists(
@@ -23,14 +24,14 @@ def largest_share(chosen: list[tuple[int, float]], most: int) -> float:
     )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(sizes_and_shares)
 def test_covering_is_what_enumeration_finds(chosen: list[tuple[int, float]]) -> None:
     found = cover([g for g, _ in chosen], np.array([a for _, a in chosen]), 9)
     assert found.share.tolist() == [largest_share(chosen, f) for f in range(10)]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(sizes_and_shares, st.integers(0, 9))
 def test_a_mix_is_what_the_share_was_made_of(chosen: list[tuple[int, float]], f: int) -> None:
     sizes = [g for g, _ in chosen]
@@ -61,7 +62,7 @@ def test_fewest_gpus_are_those_of_the_cheapest_shape_that_keeps_the_bound() -> N
     assert least_gpus(stage, 2.0, 3) is None
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 6)), min_size=1, max_size=3))
 def test_equal_replicas_are_enough_where_shares_are_one_over_a_whole_number(
     chosen: list[tuple[int, int]],

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable, ScoredBy
 from cascadia.planner.problem.quality_file import read_quality, write_quality
+from tests.examples import examples
 from tests.unit.planner.routing.random_tables import random_table
 
 KINDS = ("parquet", "csv", "jsonl")
@@ -23,7 +24,7 @@ GOOD = HEAD + "q1,small,70,10,20\nq1,large,90,10,30\nq2,small,40,5,20\nq2,large,
 STAGES = ("small", "large")
 
 on_disk = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascadia.planner.routing import frontier as f
+from tests.examples import examples
 from tests.unit.planner.routing.random_tables import brute_force, random_table, route, table_of
 
 
@@ -28,7 +29,7 @@ def test_it_is_what_brute_force_finds(stages: int, prompts: int, levels: int, se
 
 
 @given(st.data())
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_it_is_what_brute_force_finds_on_any_table(data: st.DataObject) -> None:
     stages, prompts = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
     cells = st.lists(st.sampled_from([0, 20, 50, 100]), min_size=prompts, max_size=prompts)

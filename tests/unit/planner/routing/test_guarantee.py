@@ -11,6 +11,7 @@ from cascadia.domain.quality import QualityTable
 from cascadia.planner.routing.frontier import Routings, all_routings, frontier, thin
 from cascadia.planner.routing.guarantee import lower_bounds, with_bounds
 from cascadia.planner.routing.routings import answered_by, outcomes
+from tests.examples import examples
 from tests.unit.planner.routing.random_tables import random_table, table_of
 
 COST = np.array([1.0, 3.0, 12.0])
@@ -90,7 +91,7 @@ def test_for_one_routing_of_many_prompts_it_is_the_normal_bound() -> None:
 @given(
     stages=st.integers(1, 4), prompts=st.integers(1, 40), seed=st.integers(0, 1_000), levels=st.integers(1, 9)
 )
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_it_lies_between_nought_and_the_mean(stages: int, prompts: int, seed: int, levels: int) -> None:
     table = random_table(stages, prompts, seed, levels=levels)
     routings = frontier(table)

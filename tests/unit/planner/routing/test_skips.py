@@ -12,6 +12,7 @@ from cascadia.domain.quality import QualityTable
 from cascadia.planner.routing import frontier as f
 from cascadia.planner.routing.guarantee import lower_bounds
 from cascadia.planner.routing.routings import outcomes
+from tests.examples import examples
 from tests.unit.planner.routing.random_tables import beaten_left_out, random_table, route, table_of
 
 
@@ -54,7 +55,7 @@ def test_it_is_what_brute_force_finds(stages: int, prompts: int, levels: int, se
 
 
 @given(st.data())
-@settings(max_examples=30)
+@settings(max_examples=examples(30))
 def test_it_is_what_brute_force_finds_on_any_table(data: st.DataObject) -> None:
     stages, prompts = data.draw(st.integers(2, 3)), data.draw(st.integers(1, 5))
     cells = st.lists(st.sampled_from([0, 50, 100]), min_size=prompts, max_size=prompts)

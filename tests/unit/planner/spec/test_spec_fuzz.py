@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
 from cascadia.planner.spec.file import check_spec, parse_spec
+from tests.examples import examples
 from tests.unit.planner.specs import valid_spec
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
@@ -29,21 +30,21 @@ PLACES = [place for place in _places(valid_spec()) if place]
 
 
 @given(st.text(max_size=300))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_text(text: str) -> None:
     with contextlib.suppress(BadInput):
         parse_spec(text, "x.yaml")
 
 
 @given(st.text(alphabet="abn:-{}[]&*!|>'\"%@`#?, \n\t019.~<=", max_size=80))
-@settings(max_examples=500)
+@settings(max_examples=examples(500))
 def test_any_text_of_yaml_syntax(text: str) -> None:
     with contextlib.suppress(BadInput):
         parse_spec(text, "x.yaml")
 
 
 @given(st.sampled_from(PLACES), VALUES)
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_value_at_any_place(place: tuple[int | str, ...], value: object) -> None:
     document: Any = deepcopy(valid_spec())
     section = document

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from cascadia.planner.tables.packing import fits, packing_rows, packs_perfectly
 from cascadia.planner.tables.shapes import Shape
+from tests.examples import examples
 from tests.unit.planner.enumeration import lay_on_nodes
 from tests.unit.planner.instances import pool, shape
 
@@ -18,7 +19,7 @@ def groups(counts: list[tuple[Shape, int]]) -> list[int]:
     return [s.tp for s, n in counts for _ in range(n * s.pp)]
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(shapes_in_use, st.integers(1, 4), st.sampled_from([4, 6, 8]))
 def test_counting_agrees_with_bin_packing(
     chosen: list[tuple[int, int, int]], nodes: int, gpus_per_node: int

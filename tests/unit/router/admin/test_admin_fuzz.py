@@ -16,11 +16,12 @@ from hypothesis import strategies as st
 from cascadia.files.plan_file import plan_json
 from cascadia.router.live.reload import Reloader
 from cascadia.testing.engines import FakeEngine
+from tests.examples import examples
 from tests.unit.router.admin.test_admin import administered, two_stages
 
 PLAN = json.loads(plan_json(two_stages()))
 QUICK = settings(
-    max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
 )
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8)
 DOCUMENTS = st.recursive(

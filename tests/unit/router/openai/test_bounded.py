@@ -12,6 +12,7 @@ from cascadia.router.openai.bounded import MOST_VALUES, SMALL_BYTES, members_of,
 from cascadia.router.openai.questions import asked_of
 from cascadia.router.openai.requests import leading_of, read_fields
 from cascadia.router.openai.texts import text_of
+from tests.examples import examples
 
 LONG = "x, y; " * SMALL_BYTES
 
@@ -26,7 +27,7 @@ def test_as_many_members_as_there_may_be_are_read_and_no_more() -> None:
 
 
 @given(st.binary(max_size=200).map(lambda text: text * 300))
-@settings(derandomize=True, max_examples=30)
+@settings(derandomize=True, max_examples=examples(30))
 def test_slices_are_whole_lines_and_nothing_is_lost(text: bytes) -> None:
     parts = list(slices(text))
     assert b"".join(parts) == text
@@ -46,7 +47,7 @@ MESSAGES = st.lists(
 
 
 @given(MESSAGES)
-@settings(derandomize=True, max_examples=60, deadline=None)
+@settings(derandomize=True, max_examples=examples(60), deadline=None)
 def test_how_a_conversation_begins_is_the_same_however_long_it_has_become(
     messages: list[dict[str, str]],
 ) -> None:

@@ -12,6 +12,7 @@ from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import Dispatch
 from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
+from tests.examples import examples
 from tests.unit.sim.machines import ints, machine, replica, small_machines
 
 pytestmark = pytest.mark.slow
@@ -136,7 +137,7 @@ def relaxed(
         verdict = after
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 2**32), st.integers(3, 4), st.integers(1, 25), st.data())
 def test_stages_and_judge_in_step_agree_with_relaxing_them_apart(
     seed: int, depth: int, n: int, data: st.DataObject

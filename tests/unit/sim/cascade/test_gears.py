@@ -19,6 +19,7 @@ from cascadia_sim.cascade.rolling import (
 )
 from cascadia_sim.engine.dispatch import Dispatch, Replica
 from cascadia_sim.errors import BadInput
+from tests.examples import examples
 from tests.unit.sim.cascade.test_rolling_cascade import RULES, asked, random_asked
 from tests.unit.sim.machines import ints, machine, small_machines, with_clients
 
@@ -53,7 +54,7 @@ def some_judge(rng: np.random.Generator, n: int) -> VerdictTokens | VerdictDelay
     return VerdictTokens(3, 2) if rng.random() < 0.5 else VerdictDelays(rng.integers(0, 4_000, (2, n)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.integers(0, 2**32),
     st.integers(1, 40),
@@ -83,7 +84,7 @@ def test_it_chooses_as_the_router_does(
         assert cascade.gears[i] == shift.arrival(under_way, float(now_ps) * 1e-12, ready)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 40), RULES)
 def test_a_request_goes_by_its_gear_to_the_end(seed: int, n: int, dispatch: Dispatch) -> None:
     """With each request's gear known, one routing that tells it of each request apart has the same answers."""
@@ -109,7 +110,7 @@ def test_a_request_goes_by_its_gear_to_the_end(seed: int, n: int, dispatch: Disp
     assert cascade.answers().by.tolist() == plain.answers().by.tolist()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 40), RULES)
 def test_one_gear_is_the_cascade(seed: int, n: int, dispatch: Dispatch) -> None:
     rng = np.random.default_rng(seed)
@@ -138,7 +139,7 @@ def test_one_gear_is_the_cascade(seed: int, n: int, dispatch: Dispatch) -> None:
     assert cascade.answers().by.tolist() == whole.answered_by.tolist()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.integers(0, 2**32), st.integers(1, 25))
 def test_one_gear_whose_gates_share_a_judge_is_the_cascade(seed: int, n: int) -> None:
     """Clients who have their answers late are late for judge and next stage too. No two arrive at once."""
@@ -168,7 +169,7 @@ def test_one_gear_whose_gates_share_a_judge_is_the_cascade(seed: int, n: int) ->
     assert cascade.answers().finish_ps.tolist() == whole.finish_ps.tolist()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(
     st.integers(0, 2**32), st.integers(1, 25), st.booleans(), st.sets(st.sampled_from([0, 1, 2]), min_size=1)
 )

@@ -14,6 +14,7 @@ from cascadia_sim.cascade.cascade import CascadeStage, JudgeStage, simulate_casc
 from cascadia_sim.cascade.rolling import RollingCascade, VerdictDelays, VerdictTokens
 from cascadia_sim.engine.dispatch import Replica
 from cascadia_sim.errors import BadInput
+from tests.examples import examples
 from tests.unit.sim.cascade.test_gears import HOLD_S, some_judge, some_routings
 from tests.unit.sim.cascade.test_rolling_cascade import asked, random_asked
 from tests.unit.sim.machines import ints, machine, small_machines, with_clients
@@ -77,7 +78,7 @@ def maker(kind: str | None, replicas: int) -> MakeRule | None:
     return {"fewest": lambda: Fewest(replicas), "one each": lambda: OneEach(replicas), None: None}[kind]
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.integers(0, 2**32), st.integers(1, 30), st.tuples(RULES, RULES, RULES), st.booleans())
 def test_one_gear_by_rules_is_the_cascade(
     seed: int, n: int, kinds: tuple[str | None, ...], hosted: bool
@@ -119,7 +120,7 @@ def test_one_gear_by_rules_is_the_cascade(
             assert visits.arrival_ps.tolist() == requests.arrival_ps[visits.requests].tolist()
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.integers(0, 2**32), st.integers(1, 40), st.tuples(RULES, RULES))
 def test_gears_are_chosen_as_the_router_does_where_stages_have_rules(
     seed: int, n: int, kinds: tuple[str | None, ...]

@@ -12,6 +12,7 @@ from cascadia_sim.cascade.rolling import CascadeRequests, RollingCascade, Verdic
 from cascadia_sim.engine.dispatch import Dispatch, Replica
 from cascadia_sim.errors import BadInput
 from cascadia_sim.iteration.timing import Ints
+from tests.examples import examples
 from tests.unit.sim.machines import ints, machine, small_machines, with_clients
 from tests.unit.sim.rolling_twin import REFUSED, Site, serve
 
@@ -32,7 +33,7 @@ def random_asked(rng: np.random.Generator, n: int, stages: int) -> CascadeReques
     return CascadeRequests(arrival_ps, rng.integers(1, 20, (stages, n)), rng.integers(1, 20, (stages, n)))
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(st.integers(0, 2**32), st.integers(1, 30), RULES, st.lists(st.integers(0, 400_000), max_size=6))
 def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps: list[int]) -> None:
     rng = np.random.default_rng(seed)
@@ -60,7 +61,7 @@ def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps:
     assert rolling.answers().by.tolist() == whole.answered_by.tolist()
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 25), RULES, st.sampled_from([260.0, 600.0, np.inf]))
 def test_replicas_that_come_and_go_serve_as_their_twins_do(
     seed: int, n: int, dispatch: Dispatch, most_load: float

@@ -11,6 +11,7 @@ from cascadia_sim.engine.dispatch import Dispatch
 from cascadia_sim.engine.fleet import fleet_of, requests_of
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
+from tests.examples import examples
 from tests.unit.sim.iteration.test_twin import Request, timings, workloads
 from tests.unit.sim.machines import ints, machine, replica
 
@@ -96,7 +97,7 @@ def test_an_answer_counts_no_more_than_its_limit() -> None:
     assert run.replica.tolist() == [0, 1, 0, 0]
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(
     st.lists(st.tuples(timings(speculating=False), st.sampled_from([0.5, 1.0, 3.0])), min_size=1, max_size=3),
     workloads(),
@@ -161,7 +162,7 @@ def test_utilisation_is_the_busy_share_of_the_span() -> None:
     assert run.utilisation.tolist() == [1010 / 2011, 1.0]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 @given(timings(), workloads(), st.lists(st.integers(0, 60_000), max_size=12))
 def test_stopping_and_resuming_changes_nothing(
     timing: ReplicaTiming, requests: list[Request], stops: list[int]

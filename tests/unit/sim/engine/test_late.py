@@ -7,13 +7,14 @@ from hypothesis import strategies as st
 
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.iteration.timing import ReplicaTiming
+from tests.examples import examples
 from tests.unit.sim.iteration.test_twin import Request, timings, workloads
 from tests.unit.sim.machines import machine
 
 pytestmark = pytest.mark.slow
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(timings(), workloads(), st.integers(1, 60_000), st.integers(0, 5))
 def test_a_run_is_complete_exactly_if_few_enough_are_late(
     timing: ReplicaTiming, requests: list[Request], late_ps: int, max_late: int

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from cascadia_sim.engine.replica import ReplicaRun, simulate_replica
 from cascadia_sim.iteration.scheduling import VLLM_V1, Scheduling
 from cascadia_sim.iteration.timing import ReplicaTiming
+from tests.examples import examples
 from tests.unit.sim.machines import machine
 from tests.unit.sim.twin import Sequence, Twin, run_twin
 
@@ -86,7 +87,7 @@ def run_both(timing: ReplicaTiming, requests: list[Request]) -> tuple[ReplicaRun
     return run, *run_twin(timing, requests)
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 @given(timings(), workloads())
 def test_first_tokens_and_finishes_equal_the_twins_and_every_token_comes_once(
     timing: ReplicaTiming, requests: list[Request]

@@ -16,6 +16,7 @@ from cascadia_sim.prefix_cache.prefix_cache import found_tokens, lru_tokens
 from cascadia_sim.prefix_cache.shared_blocks import Ints, SharedBlocks, of_hashes, of_sessions
 from cascadia_traces.formats.reading import read_trace
 from tests.data import data_path
+from tests.examples import examples
 from tests.unit.sim.machines import machine
 
 pytestmark = pytest.mark.slow
@@ -58,7 +59,7 @@ def chains(draw: st.DrawFn) -> SharedBlocks:
     return of_hashes(texts, np.array(outputs, np.int64))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(chains(), st.lists(st.integers(0, 12), min_size=1, max_size=3), st.integers(0, 5))
 def test_it_finds_what_the_twin_finds(blocks: SharedBlocks, rooms: list[int], seed: int) -> None:
     random = np.random.default_rng(seed)

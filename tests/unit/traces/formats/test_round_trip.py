@@ -12,9 +12,10 @@ from cascadia_traces.formats.reading import FORMATS, iter_trace, read_trace
 from cascadia_traces.formats.writing import SUFFIXES, write_trace
 from cascadia_traces.generate.samples import chat_trace
 from cascadia_traces.trace import BadInput, Trace, join
+from tests.examples import examples
 from tests.unit.traces.samples import AZURE, BURSTGPT, MOONCAKE, file_of, same, traces
 
-FEW = settings(max_examples=60)
+FEW = settings(max_examples=examples(60))
 TOKENS = (b"nan", b"inf", b"-1", b"1e400", b"\n", b"\r", b'"', b",", b"{", b"}", b"[", b"null", b"true")
 ODD = (
     b"\xff",
@@ -97,7 +98,7 @@ def told(path: Path, kind: str | None, sort: bool) -> str:
 @example(content=b"a,b", kind=None, sort=False)
 @example(content=b"PAR1", kind=None, sort=False)
 @example(content=b"\x1f\x8b", kind=None, sort=False)
-@settings(max_examples=400)
+@settings(max_examples=examples(400))
 def test_any_bytes_give_a_trace_or_one_line(content: bytes, kind: str | None, sort: bool) -> None:
     with TemporaryDirectory() as folder:
         assert "\n" not in told(file_of(Path(folder), content), kind, sort)
@@ -119,7 +120,7 @@ OBJECTS = st.dictionaries(
 
 
 @given(rows=st.lists(OBJECTS, min_size=1, max_size=3), kind=st.sampled_from([None, *FORMATS]))
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 def test_any_json_objects_give_a_trace_or_one_line(rows: list[dict[str, object]], kind: str | None) -> None:
     with TemporaryDirectory() as folder:
         content = "\n".join(json.dumps(row) for row in rows)

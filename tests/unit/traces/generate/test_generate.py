@@ -13,6 +13,7 @@ from cascadia_traces.generate.rates import Constant, Diurnal, OnOff, Rate, Steps
 from cascadia_traces.generate.samples import chat_trace
 from cascadia_traces.statistics.stats import summarise
 from cascadia_traces.trace import BadInput, join
+from tests.examples import examples
 from tests.unit.traces.samples import same, trace_of
 
 SHORT = Correlated(Lognormal(100, 1), Lognormal(50, 0.5))
@@ -147,7 +148,7 @@ def test_other_distributions_can_hang_together_too() -> None:
 
 
 @given(requests=st.integers(1, 300), duration_s=st.floats(0.5, 50), rows=st.integers(1, 100))
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 def test_a_trace_ends_at_its_number_or_its_time(requests: int, duration_s: float, rows: int) -> None:
     both = generate(gamma(20, 0.5), SHORT, 1, requests=requests, duration_s=duration_s)
     parts = generate_chunks(gamma(20, 0.5), SHORT, 1, requests=requests, duration_s=duration_s, rows=rows)
