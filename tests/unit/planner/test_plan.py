@@ -49,6 +49,12 @@ def planned(request: pytest.FixtureRequest) -> tuple[Problem, PlanResult]:
     return given, plan(given)
 
 
+def test_a_claim_that_fails_writes_out_no_search(planned: tuple[Problem, PlanResult]) -> None:
+    """Forty megabytes, before they are cut to a line (tests/conftest.py)."""
+    _, found = planned
+    assert max(len(repr(value)) for value in (found, found.search, found.loop)) < 200
+
+
 def asks_nothing(mixture: Mixture) -> list[int]:
     """Stages that the mixture's own routing leaves out."""
     return [s for s, level in enumerate(mixture.skip_below or ()) if level >= ASKS_NONE]
