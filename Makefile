@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
+LONG   := $(VENV)/.installed-long
+PIP     = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 
 # Images of Python for containers set it. Tests start hundreds of processes, each of which would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
@@ -15,7 +17,12 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Cascadia needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+# A quarter of the packages: notebooks and mutants, which no unit test needs.
+$(LONG): $(STAMP)
+	$(PIP) -e '.[dev,long]'
 	@touch $@
 
 demo: $(STAMP)
@@ -49,7 +56,7 @@ test-quick: $(STAMP)
 coverage: $(STAMP)
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term tests/unit/dispatch tests/unit/domain tests/unit/traces
 
-test-e2e: $(STAMP) coverage
+test-e2e: $(LONG) coverage
 	$(BIN)/python -m pytest tests/e2e
 
 # A real API server with simulated nodes; CASCADIA_K8S_BIN names the folder of its programs, which are built where they are
@@ -61,7 +68,7 @@ test-k8s: $(STAMP)
 	  tests/e2e/test_kubernetes_controller.py tests/e2e/test_kubernetes_traffic.py tests/e2e/test_kubernetes_adapt.py \
 	  tests/e2e/test_kubernetes_nodes.py tests/e2e/test_kubernetes_upgrade.py tests/e2e/test_kubernetes_drain.py
 
-bench: $(STAMP)
+bench: $(LONG)
 	$(BIN)/python -m tests.benchmarks
 
 docs: $(STAMP)
