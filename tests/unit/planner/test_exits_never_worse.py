@@ -26,7 +26,7 @@ from tests.benchmarks.bench_exit_plans import reached
 from tests.unit.planner.problems import LARGE, SMALL, problem, traffic
 
 PROMPTS, REQUESTS = 40, 24
-EXAMPLES = 12 if "CASCADIA_LONG" in os.environ else 3
+EXAMPLES = 12 if "CASCADIA_LONG" in os.environ else 2
 """One takes about four CPU seconds, and twice that where a refusal is explained: so objectives are easy."""
 
 

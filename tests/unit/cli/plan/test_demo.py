@@ -26,11 +26,10 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def shown(place: Path, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def shown(place: Path) -> Result:
     """A demo in a folder where another was left unfinished, its spec edited."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(place)
-        patch.setenv("CASCADIA_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         Path("demo-plan/example").mkdir(parents=True)
         Path("demo-plan/example/cascade.yaml").write_text("mine: true\n")
         result = run()

@@ -31,9 +31,7 @@ def plan_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     write_inputs(folder)
     write_spec(folder, small_spec())
     said: list[dict[str, Any]] = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("CASCADIA_CACHE_DIR", str(folder / "cache"))
-        told = made(folder / "cascade.yaml", Asked(rate_rps=0.5), folder, said.append)
+    told = made(folder / "cascade.yaml", Asked(rate_rps=0.5), folder, said.append)
     return Made(told, said, folder)
 
 

@@ -16,16 +16,16 @@ from cascadia.planner.baselines.prerouter import SKILL, prerouter
 from cascadia.planner.baselines.rivals import alone, served, their_deployments
 from cascadia.planner.baselines.single_model import searched, uniform_allocation, uniform_parallelism
 from cascadia.planner.plan import plan, routings_of
-from cascadia.planner.refinement.refine import EFFORT, Effort
+from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.search.throughput import PRECISION, largest_factor, max_rate_rps
 from cascadia.planner.tables.packing import fits
 from tests.unit.planner.problems import (
     LARGE,
+    LEAST,
     MEDIUM,
     SHORT,
     SMALL,
-    briefly,
     hosted_judge,
     problem,
     rising_table,
@@ -53,9 +53,9 @@ def test_neither_uniform_parallelism_nor_uniform_allocation_is_faster(
 ) -> None:
     given = problem((MEDIUM, LARGE), pools=(NODES,), judge=hosted_judge(), trace=traffic(200, rate_rps))
     search = search_of(given, threads)
-    ours = searched("cascadia", search, EFFORT).best
+    ours = searched("cascadia", search, SHORT).best
     assert ours is not None
-    for other in (uniform_parallelism(search, EFFORT), uniform_allocation(search, EFFORT)):
+    for other in (uniform_parallelism(search, SHORT), uniform_allocation(search, SHORT)):
         assert other.best is None or ours.latency_s <= other.best.latency_s
 
 
@@ -67,13 +67,12 @@ def test_none_of_what_others_deploy_within_our_reach_is_better_than_ours(
 
     def two(search: Search, effort: Effort) -> list[System]:
         return [
-            ("uniform parallelism", lambda: uniform_parallelism(search, EFFORT)),
-            ("cascadeserve", lambda: cascadeserve(search, EFFORT)),
+            ("uniform parallelism", lambda: uniform_parallelism(search, SHORT)),
+            ("cascadeserve", lambda: cascadeserve(search, SHORT)),
         ]
 
     monkeypatch.setattr(compare, "others", two)
-    little = Effort(routings=1, combinations=30, simulated_requests=0, fewest_simulations=1)
-    first, *theirs = compare.compare(search_of(given, threads), little).outcomes
+    first, *theirs = compare.compare(search_of(given, threads), LEAST).outcomes
     assert first.name == "cascadia"
     assert [np.isfinite(o.latency_s) for o in theirs] == [True, True]
     assert all(first.latency_s <= o.latency_s for o in theirs)
@@ -81,8 +80,7 @@ def test_none_of_what_others_deploy_within_our_reach_is_better_than_ours(
 
 def test_a_plan_is_level_with_what_its_report_shows_of_others(threads: ThreadPoolExecutor) -> None:
     given = problem((MEDIUM, LARGE), pools=(NODES,), trace=traffic(150, 40.0))
-    little = Effort(routings=1, combinations=30, simulated_requests=0, fewest_simulations=1)
-    result = plan(given, effort=little)
+    result = plan(given, effort=LEAST)
     known = {d.key for d in their_deployments(result.search)}
     assert known
     assert known <= {c.deployment.key for c in result.candidates}
@@ -113,7 +111,7 @@ def test_the_largest_factor_is_found_from_above_and_below() -> None:
 def test_what_equal_parts_deploy_they_also_sustain(threads: ThreadPoolExecutor) -> None:
     """Also where the routings that do best with all GPUs fit into no equal parts of them."""
     given = problem((MEDIUM, LARGE), pools=(NODES,), judge=hosted_judge(), trace=traffic(200, 20.0))
-    found = uniform_allocation(search_of(given, threads), EFFORT)
+    found = uniform_allocation(search_of(given, threads), SHORT)
     assert found.best is not None
     assert found.max_rate_rps >= given.workload.rate_rps
 
@@ -127,7 +125,7 @@ def test_just_below_the_largest_rate_there_is_a_plan(
     search = search_of(given, threads)
     most = max_rate_rps(search, np.flatnonzero(search.routings.lower >= 52.0))
     near = problem(models, pools=(NODES,), trace=traffic(300, 0.93 * most))
-    assert briefly(near).plan.predicted.quality.lower >= 52.0
+    assert plan(near, effort=LEAST).plan.predicted.quality.lower >= 52.0
 
 
 def test_cascadeserve_leaves_no_gpu_idle_that_a_replica_of_its_would_fit_on(
@@ -157,7 +155,7 @@ def test_cascadeserve_takes_the_pool_that_serves_it_best_and_not_the_largest(
 def test_a_pre_router_serves_each_request_once_and_pays_no_judge(threads: ThreadPoolExecutor) -> None:
     given = problem((SMALL, MEDIUM, LARGE), pools=(NODES,), trace=traffic(300, 60.0))
     search = search_of(given, threads)
-    found = prerouter(search, SHORT)
+    found = prerouter(search, LEAST)
     assert found.best is not None
     assert found.run is not None
     served = np.concatenate([v.requests for v in found.run.stages])
@@ -172,6 +170,6 @@ def test_a_skill_that_nobody_measured_is_named(threads: ThreadPoolExecutor) -> N
     foreseen = replace(known, foreseen=np.clip(known.quality + 20, 0, 100))
     for table, said in ((known, f"{SKILL:g}"), (foreseen, "")):
         search = search_of(problem((SMALL, MEDIUM), table=table, trace=traffic(60, 20.0)), threads)
-        shown = outcome(search.problem, prerouter(search, SHORT), slo_base_s(search))
+        shown = outcome(search.problem, prerouter(search, LEAST), slo_base_s(search))
         assert bool(said) == bool(shown.assumed)
         assert said in shown.assumed

@@ -8,7 +8,7 @@ import pytest
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.planner.deployment.deployment import deployment
-from cascadia.planner.gears.placement import LOOKED_AT, as_good_on_gears, cheaper_on_gears
+from cascadia.planner.gears.placement import LOOKED_AT, Placed, as_good_on_gears, cheaper_on_gears
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.state import Candidate
@@ -25,11 +25,23 @@ def result() -> PlanResult:
     return plan(spiky_problem(objective=Objective("cost", 0.95, BAR, BOUND_S), under_load=UnderLoad(FLOOR)))
 
 
-def test_the_cheapest_whose_ladder_keeps_the_bounds_is_taken(result: PlanResult) -> None:
-    """Told that what was chosen is dear, it finds what one setting could not be chosen for."""
-    dear = replace(max(result.candidates, key=lambda c: c.usd_per_hour), certificate=None)
+@pytest.fixture(scope="module")
+def dear(result: PlanResult) -> Candidate:
+    """What one setting could not be chosen for is found where what was chosen is told to be dear."""
+    return replace(max(result.candidates, key=lambda c: c.usd_per_hour), certificate=None)
+
+
+@pytest.fixture(scope="module")
+def cheapest(result: PlanResult, dear: Candidate) -> Placed:
     found = cheaper_on_gears(result.search, result.candidates, dear, lambda _: None)
     assert found is not None
+    return found
+
+
+def test_the_cheapest_whose_ladder_keeps_the_bounds_is_taken(
+    result: PlanResult, dear: Candidate, cheapest: Placed
+) -> None:
+    found = cheapest
     assert found.candidate.usd_per_hour < dear.usd_per_hour
     assert found.candidate.usd_per_hour <= result.chosen.usd_per_hour
     certificate, ladder = found.candidate.certificate, found.ladder
@@ -44,10 +56,10 @@ def test_the_cheapest_whose_ladder_keeps_the_bounds_is_taken(result: PlanResult)
     assert lower[again.gear].mean() >= BAR
 
 
-def test_cheap_replicas_of_another_pool_that_are_too_slow_crowd_out_nothing(result: PlanResult) -> None:
-    dear = replace(max(result.candidates, key=lambda c: c.usd_per_hour), certificate=None)
-    alone = cheaper_on_gears(result.search, result.candidates, dear, lambda _: None)
-    assert alone is not None
+def test_cheap_replicas_of_another_pool_that_are_too_slow_crowd_out_nothing(
+    result: PlanResult, dear: Candidate, cheapest: Placed
+) -> None:
+    alone = cheapest
     (pool,) = result.search.problem.cluster.pools
     d = alone.candidate.deployment
 
@@ -82,13 +94,12 @@ def test_nothing_is_looked_for_beside_other_goals_or_without_gears(result: PlanR
         assert cheaper_on_gears(search, result.candidates, dear, lambda _: None) is None
 
 
-def test_no_mixture_is_taken_since_it_cannot_stand_beside_gears(result: PlanResult) -> None:
-    dear = replace(max(result.candidates, key=lambda c: c.usd_per_hour), certificate=None)
+def test_no_mixture_is_taken_since_it_cannot_stand_beside_gears(
+    result: PlanResult, dear: Candidate, cheapest: Placed
+) -> None:
     plain = result.search.routings
-    taken = cheaper_on_gears(result.search, result.candidates, dear, lambda _: None)
-    assert taken is not None
     share = np.zeros(len(plain))
-    share[taken.candidate.deployment.routing] = 0.5
+    share[cheapest.candidate.deployment.routing] = 0.5
     mixed = replace(plain, mixed=Mixed(share, replace(plain, mixed=None), plain.reached))
     found = cheaper_on_gears(replace(result.search, routings=mixed), result.candidates, dear, lambda _: None)
     assert found is None or share[found.candidate.deployment.routing] == 0

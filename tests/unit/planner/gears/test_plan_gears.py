@@ -36,7 +36,7 @@ def plan(known: Problem) -> PlanResult:
     return planning.plan(known, effort=Effort(routings=3, combinations=200, simulated_requests=60_000))
 
 
-def spiky(seconds: int = 240, calm: float = 12.0, spike: float = 60.0) -> Trace:
+def spiky(seconds: int = 120, calm: float = 12.0, spike: float = 60.0) -> Trace:
     """Every minute ten seconds of five times the load."""
     rng = np.random.default_rng(0)
     parts = [at + rng.uniform(0, 1, rng.poisson(spike if at % 60 >= 50 else calm)) for at in range(seconds)]

@@ -18,7 +18,7 @@ from cascadia.policy.problem import ModelProfile
 from tests.unit.policy.profiles import profiles
 
 WANTED = Wanted(unit_arrivals(n=2000) / 90, slo_s=0.1, late_max=0.01, accuracy_min=74.0)
-KIND = Kind("cpu", profiles(8), most=5, usd_per_hour=0.2)
+KIND = Kind("cpu", profiles(4), most=5, usd_per_hour=0.2)
 
 
 def test_one_worker_less_does_not_keep_the_objective() -> None:
@@ -94,15 +94,12 @@ def test_no_table_by_slack_alone_is_better_than_what_is_chosen(
 
 
 def test_the_cheaper_kind_of_worker_is_taken() -> None:
-    fast = Kind(
-        "gpu",
-        tuple(replace(m, latency_s=tuple(s / 3 for s in m.latency_s)) for m in profiles(8)),
-        most=5,
-        usd_per_hour=2.0,
-    )
-    fast = replace(fast, most=2)
-    assert choose("guard", [fast, KIND], WANTED).kind.name == "cpu"
-    assert choose("guard", [replace(fast, usd_per_hour=0.2), KIND], WANTED).kind.name == "gpu"
+    slow = replace(KIND, models=KIND.models[:3])
+    quick = tuple(replace(m, latency_s=tuple(s / 3 for s in m.latency_s)) for m in slow.models)
+    fast = Kind("gpu", quick, most=2, usd_per_hour=2.0)
+    wanted = replace(WANTED, arrival_s=WANTED.arrival_s[:1000])
+    assert choose("guard", [fast, slow], wanted).kind.name == "cpu"
+    assert choose("guard", [replace(fast, usd_per_hour=0.2), slow], wanted).kind.name == "gpu"
 
 
 @pytest.mark.parametrize(

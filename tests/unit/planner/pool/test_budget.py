@@ -83,6 +83,6 @@ def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) ->
         except (BadInput, Infeasible):
             return float("inf")
 
-    both = [reached_s(budget, DEAR, CHEAP) for budget in (4.0, 8.0, 18.0)]
+    both = [reached_s(budget, DEAR, CHEAP) for budget in (6.0, 18.0)]
     assert both == sorted(both, reverse=True)
     assert both[-1] <= min(reached_s(18.0, DEAR), reached_s(18.0, CHEAP))

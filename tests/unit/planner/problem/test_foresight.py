@@ -17,14 +17,23 @@ from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.baselines.prerouter import prerouter
 from cascadia.planner.baselines.single_model import searched
-from cascadia.planner.plan import plan, routings_of
+from cascadia.planner.plan import routings_of
 from cascadia.planner.problem.foresight import with_foresight
-from cascadia.planner.refinement.refine import EFFORT
 from cascadia.planner.replay.replay import gate_decisions
 from cascadia.planner.routing.preroutings import by_question_alone
 from cascadia.planner.search.context import start_search
 from cascadia_judge import foresight
-from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
+from tests.unit.planner.problems import (
+    LARGE,
+    MEDIUM,
+    SHORT,
+    SMALL,
+    briefly,
+    hosted_judge,
+    problem,
+    rising_table,
+    traffic,
+)
 from tests.unit.planner.routing.random_tables import beaten_left_out, random_table
 
 pytestmark = pytest.mark.slow
@@ -82,7 +91,7 @@ def test_a_plan_is_no_slower_than_a_pre_router_with_the_same_foresight(
     for models in ((SMALL, LARGE), (SMALL, MEDIUM, LARGE)):
         known = given(models, skill)
         search = start_search(known, routings_of(known)[0], threads)
-        ours, theirs = searched("cascadia", search, EFFORT).best, prerouter(search).best
+        ours, theirs = searched("cascadia", search, SHORT).best, prerouter(search, SHORT).best
         assert ours is not None
         # The pre-router looks at questions for nothing; a plan is charged for it.
         assert (
@@ -93,7 +102,7 @@ def test_a_plan_is_no_slower_than_a_pre_router_with_the_same_foresight(
 
 @cache
 def told_all() -> Plan:
-    return plan(given((SMALL, LARGE), 0.9)).plan
+    return briefly(given((SMALL, LARGE), 0.9)).plan
 
 
 def test_where_the_question_tells_all_and_the_score_nothing_there_is_no_judge() -> None:

@@ -13,14 +13,14 @@ from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import deployment
-from cascadia.planner.plan import PlanResult, plan, routings_of
+from cascadia.planner.plan import PlanResult, routings_of
 from cascadia.planner.problem.models import leaves_batch_tokens
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.replay.replay import replay
 from cascadia.planner.search.context import start_search
 from cascadia.planner.spec.models import StageSpec
 from cascadia_traces.trace import Trace
-from tests.unit.planner.problems import NODE, hosted_judge, problem, traffic
+from tests.unit.planner.problems import NODE, briefly, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -44,12 +44,12 @@ def left_open(p: Problem) -> Problem:
 
 @pytest.fixture(scope="module")
 def fixed() -> PlanResult:
-    return plan(problem(trace=bursts(), pools=(HALF,)))
+    return briefly(problem(trace=bursts(), pools=(HALF,)))
 
 
 @pytest.fixture(scope="module")
 def searched() -> PlanResult:
-    return plan(left_open(problem(trace=bursts(), pools=(HALF,))))
+    return briefly(left_open(problem(trace=bursts(), pools=(HALF,))))
 
 
 def budgets(found: PlanResult) -> list[int]:
@@ -78,7 +78,7 @@ def test_it_is_never_worse_than_leaving_them(goal: str, seed: int) -> None:
     p = problem(
         trace=traffic(160, 20.0, seed), pools=(HALF,), judge=hosted_judge(), objective=objective, seed=seed
     )
-    was, now = plan(p), plan(left_open(p))
+    was, now = briefly(p), briefly(left_open(p))
     key = {
         "latency": lambda r: r.fastest.latency_s,
         "cost": lambda r: r.fastest.usd_per_hour,

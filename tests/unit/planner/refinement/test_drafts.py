@@ -9,10 +9,10 @@ from cascadia.controller.speed.as_served import problem_as_started
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan
-from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.plan import PlanResult
 from cascadia.planner.replay.replay import replay
 from cascadia_sim.iteration.speculation import Speculation
-from tests.unit.planner.problems import LARGE, NODE, SMALL, problem, traffic
+from tests.unit.planner.problems import LARGE, NODE, SMALL, briefly, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -47,7 +47,7 @@ def test_it_is_never_worse_than_drafting_nothing(goal: str, speculation: Specula
     limit = None if goal == "latency" else 9.0
     objective = Objective(goal, 0.95, 0.0 if goal == "quality" else 52.0, limit)  # type: ignore[arg-type]
     p = problem(trace=traffic(80, 20.0), pools=(HALF,), objective=objective)
-    was, now = plan(p), plan(drafting(p, speculation))
+    was, now = briefly(p), briefly(drafting(p, speculation))
     key = {
         "latency": lambda r: r.fastest.latency_s,
         "cost": lambda r: r.fastest.usd_per_hour,
@@ -58,11 +58,11 @@ def test_it_is_never_worse_than_drafting_nothing(goal: str, speculation: Specula
 
 def test_what_is_chosen_is_written_and_replayed(tmp_path: Path) -> None:
     p = drafting(problem(trace=traffic(80, 20.0), pools=(HALF,)), LAYER)
-    found = plan(p)
+    found = briefly(p)
     assert max(drafts(found)) > 0
     assert (
         found.fastest.latency_s
-        < 0.8 * plan(problem(trace=traffic(80, 20.0), pools=(HALF,))).fastest.latency_s
+        < 0.8 * briefly(problem(trace=traffic(80, 20.0), pools=(HALF,))).fastest.latency_s
     )
     write_plan(found.plan, tmp_path / "plan.json")
     read = read_plan(tmp_path / "plan.json")
@@ -77,5 +77,5 @@ def test_what_is_chosen_is_written_and_replayed(tmp_path: Path) -> None:
 def test_an_engine_with_one_number_for_all_loads_gets_the_one_that_suits_its_load() -> None:
     """A draft that is seldom right: a first token often pays for itself, a fifth never."""
     p = problem((LARGE,), trace=traffic(80, 20.0), pools=(HALF,), objective=Objective("latency", 0.95, 0.0))
-    found = plan(drafting(p, replace(LAYER, tokens=6, acceptance=0.35), "sglang"))
+    found = briefly(drafting(p, replace(LAYER, tokens=6, acceptance=0.35), "sglang"))
     assert 0 < drafts(found)[0] < 6

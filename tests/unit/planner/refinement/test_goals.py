@@ -13,7 +13,7 @@ from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.refinement import refine
 from cascadia.planner.refinement.state import Effort
 from cascadia_traces.trace import Trace
-from tests.unit.planner.problems import FIVE, NODE, hosted_judge, problem, traffic
+from tests.unit.planner.problems import FIVE, NODE, briefly, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -25,7 +25,7 @@ LIMITS = (1.1, 3.0)
 @cache
 def planned(objective: Objective) -> PlanResult:
     """Made once for all tests that ask for it."""
-    return plan(problem(FIVE[1:4], judge=hosted_judge(), objective=objective))
+    return briefly(problem(FIVE[1:4], judge=hosted_judge(), objective=objective))
 
 
 def simulated_quantile_s(found: Plan) -> float:
