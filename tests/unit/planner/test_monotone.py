@@ -11,8 +11,9 @@ import pytest
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.problem import Problem
-from cascadia.planner.plan import plan, routings_of
+from cascadia.planner.plan import routings_of
 from tests.benchmarks.exhaustive import random_problem
+from tests.unit.planner.problems import briefly
 
 pytestmark = pytest.mark.slow
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.slow
 def predicted_s(problem: Problem) -> float:
     """Infinite where there is no plan."""
     try:
-        return plan(problem).plan.predicted.objective_s
+        return briefly(problem).plan.predicted.objective_s
     except (Infeasible, BadInput):
         return float("inf")
 

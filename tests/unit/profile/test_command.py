@@ -131,7 +131,7 @@ def test_a_plan_takes_the_table(bench: Bench) -> None:
     assert json.loads(result.stdout)["plan"]["predicted"]["quality"]["questions"] == 20
 
 
-@pytest.mark.parametrize("after", [1, 3, 17, 39])
+@pytest.mark.parametrize("after", [1, 17, 39])
 def test_killed_at_any_point_it_goes_on_and_asks_for_nothing_twice_that_was_done(
     bench: Bench, after: int
 ) -> None:

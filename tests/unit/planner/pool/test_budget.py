@@ -11,7 +11,7 @@ from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.plan import PlanResult, plan, routings_of
 from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.search.context import find_shapes
-from tests.benchmarks.supersets import SOME
+from tests.benchmarks.supersets import FEW
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
 DEAR = Pool("dear", "h100-sxm", 2, 2, 3.0)
@@ -28,7 +28,7 @@ def rent_usd(result: PlanResult) -> float:
 
 
 def test_a_plan_rents_whole_nodes_within_its_budget_and_says_so() -> None:
-    result = plan(offered(6.0), effort=SOME)
+    result = plan(offered(6.0), effort=FEW)
     assert 0 < rent_usd(result) <= 6.0
     assert [note for note in result.notes if note.startswith("to be rented: ")]
     assert parse_plan(plan_json(result.plan), "plan").cluster == result.plan.cluster
@@ -79,7 +79,7 @@ def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) ->
             objective=replace(made.objective, within=0.0),
         )
         try:
-            return plan(made, effort=SOME).plan.predicted.objective_s
+            return plan(made, effort=FEW).plan.predicted.objective_s
         except (BadInput, Infeasible):
             return float("inf")
 
