@@ -19,7 +19,7 @@ from cascadia.planner.stability.repeats import repeated
 from cascadia_sim.calibration.catalogue import closest_calibration
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.scaled_timing import scaled
-from tests.unit.planner.problems import LEAST, briefly, hosted_judge, problem
+from tests.unit.planner.problems import briefly, hosted_judge, problem
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +29,7 @@ H200 = Pool("h200", "h200-sxm", 1, 8, 3.5)
 
 @pytest.fixture(scope="module")
 def found() -> PlanResult:
-    return briefly(problem(judge=hosted_judge(), pools=(A100, H200)), effort=LEAST)
+    return briefly(problem(judge=hosted_judge(), pools=(A100, H200)))
 
 
 def p95_s(result: PlanResult, sign: int) -> float:
