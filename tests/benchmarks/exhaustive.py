@@ -12,6 +12,7 @@ import numpy as np
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.objective import Objective
+from cascadia.domain.plan import Predicted
 from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Workload
@@ -19,7 +20,7 @@ from cascadia.planner.allocation.demand import Demand, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.refinement.state import Candidate, Refinement
+from cascadia.planner.refinement.state import Candidate, Refinement, rank, strain
 from cascadia.planner.routing.frontier import all_routings
 from cascadia.planner.routing.guarantee import with_bounds
 from cascadia.planner.search.context import Search, start_search
@@ -108,16 +109,25 @@ def _table(rng: np.random.Generator, stages: int, levels: int, prompts: int = 24
 
 @dataclass(frozen=True)
 class Optimum:
-    latency_s: float
+    """`value`: what the goal compares, the less the better; infinite where nothing holds."""
+
+    value: float
     deployment: Deployment | None
     simulated: int
 
 
+def compared(problem: Problem, predicted: Predicted) -> float:
+    """Value of a finished plan that the goal compares: the less the better."""
+    told = {"latency": predicted.objective_s, "cost": predicted.usd_per_hour}
+    return told.get(problem.objective.goal, -predicted.quality.lower)
+
+
 def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
-    """The lowest settled end-to-end quantile of all deployments that hold the bar and carry the traffic for ever.
+    """The best by the goal, settled, of all deployments that keep the bar and the bound on latency and carry the
+    traffic for ever.
 
     One run of the trace comes to idle replicas, so it is hardly ever slower than what settles: certificates are asked
-    for in the order of that one run, until it alone is slower than the best that was certified.
+    for in the order of that one run, until it alone is worse than the best that was certified.
     """
     routings = with_bounds(
         problem.quality, all_routings(problem.quality, keep_worse=False), 0.95, problem.seed
@@ -129,17 +139,21 @@ def exhaustive(problem: Problem, threads: ThreadPoolExecutor) -> Optimum:
 
     def once(d: Deployment) -> Candidate:
         run = simulator.run(d, search.decisions(d.routing))
-        return Candidate(d, quantile_s(simulator.latency_s(run), problem.objective.quantile), bar)
+        latency_s = quantile_s(simulator.latency_s(run), problem.objective.quantile)
+        return Candidate(d, latency_s, float(routings.lower[d.routing]))
 
     good = np.flatnonzero(routings.lower >= bar).tolist()
     every = list(threads.map(once, (d for k in good for d in _deployments(search, k))))
     best, which = np.inf, None
-    for candidate in sorted(every, key=lambda c: c.latency_s):
-        if candidate.latency_s >= best:
+    for candidate in sorted(every, key=lambda c: rank(problem, c)):
+        if rank(problem, candidate)[0] >= best:
             break
+        if strain(problem, candidate) > 1.0:
+            continue
         settled = state.certified(candidate)
-        if settled.certificate is not None and settled.certificate.holds and settled.latency_s < best:
-            best, which = settled.latency_s, settled.deployment
+        held = settled.certificate is not None and settled.certificate.holds
+        if held and strain(problem, settled) <= 1.0 and rank(problem, settled)[0] < best:
+            best, which = rank(problem, settled)[0], settled.deployment
     return Optimum(best, which, len(every))
 
 

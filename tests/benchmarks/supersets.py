@@ -27,7 +27,7 @@ from tests.benchmarks.across_goals import (
     quality_of_the_cheapest,
     quality_of_the_fastest,
 )
-from tests.benchmarks.exhaustive import random_problem
+from tests.benchmarks.exhaustive import compared, random_problem
 from tests.unit.planner.pointed import with_exits
 
 TOLERANCE = 1e-9
@@ -88,9 +88,7 @@ def planned_value(problem: Problem, effort: Effort | None = None, time_limit_s: 
         result = plan(problem, effort=effort, deadline=Deadline(time_limit_s))
     except (BadInput, Infeasible, OutOfTime):
         return inf
-    predicted = result.plan.predicted
-    told = {"latency": predicted.objective_s, "cost": predicted.usd_per_hour}
-    return told.get(problem.objective.goal, -predicted.quality.lower)
+    return compared(problem, result.plan.predicted)
 
 
 def worse(pair: Pair | AcrossGoals) -> float:

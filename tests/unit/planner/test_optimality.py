@@ -14,7 +14,7 @@ def test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed: in
     with ThreadPoolExecutor(2) as threads:
         found = measure("seed", random_problem(seed, requests=200), threads)
     assert found.cascades > 0
-    assert np.isfinite(found.latency_s)
+    assert np.isfinite(found.planned)
     assert found.gap <= ALLOWED_GAP
 
 

@@ -92,7 +92,7 @@ def test_unequal_replicas_of_a_stage_win_where_equal_ones_leave_gpus_idle(gpus: 
     assert found.stages[0].gpus == gpus
     assert found.predicted.objective_s < min(with_equal_replicas_s(given))
     with ThreadPoolExecutor(2) as threads:
-        assert found.predicted.objective_s <= exhaustive(given, threads).latency_s * 1.005
+        assert found.predicted.objective_s <= exhaustive(given, threads).value * 1.005
 
 
 def test_a_model_that_fills_a_node_takes_a_whole_one() -> None:
