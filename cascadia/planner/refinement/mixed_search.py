@@ -167,8 +167,8 @@ def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routi
     cost = _cost(search, mixed)
     if quality:
         promising = [k for key in (cost, -seems) for k in _all_the_way_up(good, key, mixed.lower, chord)]
-        every = good[np.isin(chord[good], promising)]
-        return mixed.take(every) if len(every) else None
+        on_them = good[np.isin(chord[good], promising)]
+        return mixed.take(on_them) if len(on_them) else None
     cheapest = good[np.argsort(cost[good], kind="stable")]
     fullest_ = good[np.argsort(-seems[good], kind="stable")]
     chosen = dict.fromkeys(k for order in (cheapest, fullest_) for k in _one_of_each_chord(order, chord))
