@@ -15,7 +15,7 @@ from cascadia.exits.length import Certified
 from cascadia.router.live.exit_states import told_of_exits
 from cascadia.router.settings.model import JudgeSettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, send, started
-from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from cascadia_judge.scores.verifiers import Verifier
 from tests.unit.router.cascade.test_thinking import LONG, thinker, thinks
 
@@ -42,10 +42,8 @@ def test_two_routers_gather_one_certificate_which_outlives_them(tmp_path: Path) 
             ):
                 for _ in range(3):
                     await asyncio.gather(one.chat(), other.chat())
-                for up in (one, other, one):
-                    await up.router.exit_states._exchange()
-                states = [up.router.stages[0].exits.controller.inputs for up in (one, other)]
-            assert states == [6, 6]
+                seen = [up.router.stages[0].exits.controller for up in (one, other)]
+                await until(lambda: [each.inputs for each in seen] == [6, 6])
             async with running(told, ScriptedGate(GATE)) as again:
                 again.router.stages[0].exits._shadow = 0.0
                 early = await again.chat()

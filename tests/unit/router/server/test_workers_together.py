@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from cascadia.router.ui.merge import Share, read_share, series_of, together, wri
 from cascadia.testing.engines import FakeEngine, started
 from cascadia.testing.routers import until
 from tests.unit.router.access.test_keys import made
-from tests.unit.router.server.test_workers import PROGRAM, workers_of
+from tests.unit.router.server.test_workers import PROGRAM, once, workers_of
 
 SCOPES = ("inference", "admin", "metrics")
 
@@ -57,13 +58,12 @@ class Several:
 
     async def until_states(self, state: str) -> None:
         """All processes are there, and see all replicas so."""
-        for _ in range(400):
-            found = await self.state()
+
+        def holds(found: dict[str, Any]) -> bool:
             replicas = [r["state"] for s in found["stages"].values() for r in s["replicas"].values()]
-            if found["processes"] == 2 and set(replicas) == {state}:
-                return
-            await asyncio.sleep(0.02)
-        raise AssertionError(found)
+            return found["processes"] == 2 and set(replicas) == {state}
+
+        await once(holds, self.state)
 
 
 @asynccontextmanager
@@ -106,14 +106,15 @@ def test_what_is_put_is_put_in_all_processes_and_in_one_that_comes_later(tmp_pat
             told = await up.admin("PUT", "thresholds", json={"small": 101})
             assert (told["processes"], len(told["plans"])) == (2, 1)
             assert await up.answered_by(12) == {"large"}
-            drained = await up.admin("POST", "replicas/small-1/drain?wait_s=5")
+            drained = await up.admin("POST", "replicas/small-1/drain?wait_s=60")
             assert (drained["state"], drained["running"]) == ("draining", 0)
             os.kill(workers_of(up.pid)[0], signal.SIGKILL)
-            while (await up.state())["processes"] != 2:
-                await asyncio.sleep(0.02)
-            after = await up.state()
-            assert after["plans"] == told["plans"]
-            assert after["stages"]["small"]["replicas"]["small-1"]["state"] == "draining"
+
+            def goes_on(state: dict[str, Any]) -> bool:
+                drained = state["stages"]["small"]["replicas"]["small-1"]["state"] == "draining"
+                return (state["processes"], state["plans"]) == (2, told["plans"]) and drained
+
+            await once(goes_on, up.state)
             assert await up.answered_by(12) == {"large"}
             await up.admin("PUT", "thresholds", json={"small": 0})
             count = len(other.requests)
@@ -121,8 +122,8 @@ def test_what_is_put_is_put_in_all_processes_and_in_one_that_comes_later(tmp_pat
             assert len(other.requests) == count
             await up.admin("POST", "replicas/small-1/undrain")
             await up.admin("POST", "reload")
+            await once(lambda state: state["plans"] == before["plans"], up.state)
             await up.until_states("ready")
-            assert (await up.state())["plans"] == before["plans"]
 
     uvloop.run(main())
 
@@ -132,9 +133,10 @@ def test_the_page_of_any_process_shows_what_all_of_them_did(tmp_path: Path) -> N
         small, large = FakeEngine("s"), FakeEngine("l")
         async with started(small, large), two(tmp_path, [small], large) as up:
             await up.answered_by(24)
-            seen = [await up.call("GET", f"{up.url}/ui/state?window=all") for _ in range(6)]
-            for state in seen:
-                assert (state["processes"], state["requests"]["count"], len(state["recent"])) == (2, 24, 24)
+            look = partial(up.call, "GET", f"{up.url}/ui/state?window=all")
+            for _ in range(6):
+                state = await once(lambda found: found["processes"] == 2, look)
+                assert (state["requests"]["count"], len(state["recent"])) == (24, 24)
                 assert state["stages"][0]["accepted"] == 24
                 assert {r["name"]: r["room"] for r in state["replicas"]} == {"small-0": 10, "large-0": 256}
 
