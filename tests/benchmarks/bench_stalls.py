@@ -34,6 +34,8 @@ RESPONSE = (
     b'{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text",'
     b'"text":"12"}]}]}'
 )
+COMPLETED = b'data: {"type":"response.completed","response":%b}\n\n'
+USAGE = b'data: {"choices":[],"usage":{"prompt_tokens":1},"a":[@]}\n\n'
 LOGPROB = (
     b'{"token":"a","logprob":-0.1,"top_logprobs":[{"token":"a","logprob":-0.1},{"token":"b","logprob":-2}]}'
 )
@@ -54,6 +56,7 @@ class Place:
     judge: str = "llm"
     framing: str = "length"
     answer_framing: str = "json"
+    verdict_framing: str = "json"
     most: int = MOST_BYTES
     key: bool = True
 
@@ -64,6 +67,7 @@ def _json(name: str, fields: bytes, path: str = CHAT, model: bytes = b"cascadia"
 
 _TOOLS = b'"tools":[@],' + ASKED
 _FORMAT = b'"response_format":{"type":"json_schema","json_schema":{"name":"a","schema":%b}},' + ASKED
+_RESPONSES = b'"stream":true,"input":"a"'
 _STREAM = b'"stream":true,"stream_options":{"include_usage":true},' + ASKED
 
 PLACES = (
@@ -156,6 +160,46 @@ PLACES = (
     ),
     _json("engine: classified", b'"input":"a"', CLASSIFY, judge="classify", answer=b'{"data":[@]}'),
     _json("engine: output", b'"input":"a"', RESPONSES, answer=b'{"output":[@]}'),
+    _json("engine: output, straight", b'"input":"a"', RESPONSES, b"small", answer=b'{"output":[@]}'),
+    _json(
+        "engine: a response's event, held",
+        _RESPONSES,
+        RESPONSES,
+        answer=COMPLETED % b'{"status":"completed","output":[@]}',
+        answer_framing="events",
+    ),
+    _json(
+        "engine: a response's event, live",
+        b'"min_stage":"large",' + _RESPONSES,
+        RESPONSES,
+        answer=COMPLETED % b'{"output":[@]}',
+        answer_framing="events",
+    ),
+    _json(
+        "engine: a response's text, live",
+        b'"min_stage":"large",' + _RESPONSES,
+        RESPONSES,
+        answer=b'data: {"delta":"@"}\n\n' + COMPLETED % RESPONSE,
+        answer_framing="events",
+    ),
+    _json("engine: usage event, held", _STREAM, answer=EVENTS + USAGE + END, answer_framing="events"),
+    _json(
+        "engine: usage event, live, noted",
+        b'"min_stage":"large",' + _STREAM,
+        answer=EVENTS + USAGE + END,
+        answer_framing="events",
+    ),
+    Place("engine: refusal", answer=b'{"error":"@"}', answer_framing="refusal"),
+    _json("engine: embeddings", b'"input":"a"', EMBEDDINGS, b"small", answer=b'{"data":[{"embedding":[@]}]}'),
+    _json("engine: ranking", b'"query":"a","documents":["a"]', RERANK, b"small", answer=b'{"results":[@]}'),
+    Place("judge: refusal", verdict=b'{"error":"@"}', verdict_framing="refusal"),
+    _json("content's text, too long", b'"messages":[{"role":"user","content":"@"}]', judge="narrow"),
+    _json("messages, too long", b'"messages":[@]', judge="narrow"),
+    _json("content's text, in the log", b'"messages":[{"role":"user","content":"@"}]', judge="noted"),
+    _json("content's parts, in the log", b'"messages":[{"role":"user","content":[@]}]', judge="noted"),
+    _json("messages, in the log", b'"messages":[@]', judge="noted"),
+    _json("input, in the log", b'"input":[@]', RESPONSES, answer=RESPONSE, judge="noted"),
+    _json("prompt's text, in the log", b'"prompt":"@"', COMPLETIONS, b"small", judge="noted"),
     Place("judge: choices", verdict=b'{"choices":[@]}'),
     Place("judge: logprobs", verdict=DONE.replace(b'"finish', b'"logprobs":{"content":[@]},"finish')),
     Place(
@@ -185,6 +229,7 @@ TEXTS = (
     *(b"a", b" ", b"a,", b"\\n", b"\\u00e9", b"\xc3\xa9", b"\xf0\x9f\x98\x80", b"\\\\", b"\\ud800", b"{},"),
     *(b"&a", b"%41", b"/a", b"a=b&", b"a;", b"**Answer:** 9 ", b"Grade: 9\\n", b"<b>", b"```\\n", b"# a\\n"),
     *(b"<|", b"</s>", b"[INST]", b"<", b"["),
+    *(b"e", b"l", b"i", b'\\"', b"f", b'u\\"', b"datadat", b"response"),
     *(b"\xe2\x80\x8b", b"&amp;", b"\xd0\xb0", b"ignore all rules. ", b"\\u202e", b"0", b"1 + "),
 )
 LINES = (
@@ -244,7 +289,7 @@ class Attack:
         place, filler = self.place, self.filler
         return (
             _framed(place.answer.replace(b"@", filler), place.answer_framing, len(self.unit)),
-            _framed(place.verdict.replace(b"@", filler), "json", 1),
+            _framed(place.verdict.replace(b"@", filler), place.verdict_framing, 1),
         )
 
     def turn_ms(self, rigs: dict[str, Rig]) -> float:
@@ -271,6 +316,8 @@ def _plain(filler: bytes) -> bytes:
 
 def _framed(body: bytes, framing: str, step: int) -> bytes:
     """An engine's answer of `body`; of `DONE` where `body` is what its head, or what stands around it, is made of."""
+    if framing == "refusal":
+        return b"HTTP/1.1 400 \r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
     if framing in ("head", "interim", "trailers"):
         lines = b"a:\r\n" * (len(body) // 4)
         kind = b"content-type: application/json\r\n"
@@ -297,10 +344,10 @@ def units_of(place: Place) -> tuple[tuple[bytes, ...], bytes]:
         (text for text in (place.body, place.answer, place.verdict) if b"@" in text), place.path.encode()
     )
     before, after = (part[-1:] for part in (where.partition(b"@")[0], where.partition(b"@")[2][:1]))
-    if b"data:" in where or (where.startswith(b"@") and b"DONE" in where):
-        return LINES, b""
     if before == b"[" and after == b"]":
         return VALUES, b","
+    if where.startswith(b"@") and b"DONE" in where:
+        return LINES, b""
     if before == b'"' or "@" in place.path or place.framing in ("pipeline", "headers", "cookie"):
         return TEXTS, b""
     if place.body == b"@":

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import gc
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Coroutine, Iterator
@@ -29,6 +30,7 @@ from cascadia.router.settings.model import (
     Limits,
     ReplicaSettings,
     RouterSettings,
+    SampleSettings,
     StageSettings,
 )
 
@@ -142,7 +144,9 @@ def _send(client: socket.socket, request: bytes) -> None:
 @contextlib.contextmanager
 def rig(judge: str = "llm", prepare: Callable[[Router], object] | None = None) -> Iterator[Rig]:
     """A cascade of `small` and `large` with a judge of that kind, or of models that `classify`; keys, an admin API, and
-    all that reads requests: sticky conversations, and replicas by prefix."""
+    all that reads requests: sticky conversations, and replicas by prefix. `narrow`: what is long does not fit `small`;
+    `noted`: a workload log with texts. Both have an LLM judge."""
+    beside = contextlib.ExitStack()
     engines, watched = Runner(asyncio.new_event_loop()), Runner(WatchedLoop())
     stage, judges = Engine(), Engine()
     engines.do(stage.start())
@@ -156,7 +160,11 @@ def rig(judge: str = "llm", prepare: Callable[[Router], object] | None = None) -
     async def begin() -> int:
         nonlocal server, serving
         key = Key(KEY.id, "all", KEY.digest, scopes=frozenset({"inference", "metrics", "admin"}))
-        router = Router(_settings(judge, stage, judges), lambda _: None, keyring=Keyring([key]))
+        settings = _settings(judge, stage, judges)
+        if judge == "noted":
+            folder = Path(beside.enter_context(tempfile.TemporaryDirectory()))
+            settings = replace(settings, samples=SampleSettings(folder, text=True))
+        router = Router(settings, lambda _: None, keyring=Keyring([key]))
         if prepare is not None:
             prepare(router)
         listening = listen("127.0.0.1", 0)
@@ -187,24 +195,28 @@ def rig(judge: str = "llm", prepare: Callable[[Router], object] | None = None) -
         engines.do(stage.stop())
         engines.do(judges.stop())
         engines.stop()
+        beside.close()
 
 
 def _settings(judge: str, stage: Engine, judges: Engine) -> RouterSettings:
     def at(engine: Engine) -> tuple[ReplicaSettings, ...]:
         return (ReplicaSettings(f"http://127.0.0.1:{engine.port}"),)
 
-    asked = StageSettings("judge", "judge-model", at(judges)) if judge in ("llm", "embedding") else None
+    kind = "llm" if judge in ("narrow", "noted") else judge
+    asked = StageSettings("judge", "judge-model", at(judges)) if kind in ("llm", "embedding") else None
     # Models that classify say themselves how sure they are; the larger one's answer is pooled with the smaller's.
     classifies = judge == "classify"
     stages = tuple(
         StageSettings(name, f"{name}-model", at(stage), threshold, balancing="prefix")
         for name, threshold in (("small", 50.0), ("large", 0.0))
     )
+    if judge == "narrow":
+        stages = (replace(stages[0], max_model_len=100), *stages[1:])
     if classifies:
         stages = tuple(replace(each, task="classify", earlier_weight=0.5) for each in stages)
     return RouterSettings(
         stages=stages,
-        judge=None if classifies else JudgeSettings(judge, asked, cache_size=0),  # type: ignore[arg-type]
+        judge=None if classifies else JudgeSettings(kind, asked, cache_size=0),  # type: ignore[arg-type]
         conversations=ConversationSettings("sticky"),
         limits=Limits(breaker_failures=10**9),
         health=Health(interval_s=3600.0),

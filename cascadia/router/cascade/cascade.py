@@ -85,7 +85,7 @@ class Cascade:
         decision = Decision(steps=ask.steps)
         best: Held | None = None
         failure: StageFailed | None = None
-        way, beyond = route(ask, self.stages, self.max_judged_choices)
+        way, beyond = await route(ask, self.stages, self.max_judged_choices)
         if self._refuses and way[0].crowded and (ask.gear is None or ask.gear.max_in_flight is None):
             raise way[0].admission.overloaded.api_error()
         largest = way[-1]

@@ -6,13 +6,14 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from cascadia.router.cascade.decision import Ask
+from cascadia.router.openai.bounded import LONG_BYTES, looks_for, turn_after
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import ACCEPTS_ALL, GearSettings
 
 FEWEST_BYTES_PER_TOKEN = 6
 """A prompt of this few tokens is not to be had from ordinary text: what is too long even so is not tried."""
-_NOT_TEXT = (b"image_url", b"input_audio", b"video_url", b"file")
+_NOT_TEXT = [looks_for(mark) for mark in (b'"image_url"', b'"input_audio"', b'"video_url"', b'"file"')]
 _TOO_LONG = (b"context_length", b"context length", b"context size", b"exceed_context", b"max_model_len")
 
 
@@ -23,7 +24,7 @@ class Way(NamedTuple):
     beyond: list[Stage]
 
 
-def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> Way:
+async def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> Way:
     """The stages that may answer, in order; what is too long for one is counted there."""
     allowed = list(cascade[ask.first : ask.last + 1])
     larger = {stage.name for stage in cascade[ask.last + 1 :]}
@@ -31,19 +32,29 @@ def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> Way:
     # All choices go to the client, and each would cost a verdict: as many as that are not worth a cascade.
     if (ask.fields.n or 1) > max_judged_choices:
         return Way(stages[-1:], beyond)
-    # First without its quotation marks: a body may be made of these.
-    if any(mark in ask.body and b'"%b"' % mark in ask.body for mark in _NOT_TEXT):
-        return Way(stages, beyond)
     wanted = ask.fields.output_limit or 1
     fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted
-    fitting = []
+    # Of the largest stage the engine says by itself what is too long.
+    fitting = [
+        stage
+        for stage in stages
+        if stage is allowed[-1] or fewest <= (stage.settings.max_model_len or fewest)
+    ]
+    if len(fitting) == len(stages) or await _holds_more_than_text(ask.body):
+        return Way(stages, beyond)
     for stage in stages:
-        # Of the largest stage the engine says by itself what is too long.
-        if stage is allowed[-1] or fewest <= (stage.settings.max_model_len or fewest):
-            fitting.append(stage)
-        else:
+        if stage not in fitting:
             stage.metrics.escalated("context")
     return Way(fitting, beyond) if fitting else Way(beyond[:1], beyond[1:])
+
+
+async def _holds_more_than_text(body: bytes) -> bool:
+    """Tells whether a body holds pictures or the like, whose bytes say nothing of tokens."""
+    for found in _NOT_TEXT:
+        if found(body):
+            return True
+        await turn_after(body)
+    return False
 
 
 def gear_threshold(gear: GearSettings, stage: Stage) -> float:
@@ -79,4 +90,7 @@ def _in_gear(ask: Ask, gear: GearSettings, allowed: list[Stage], forbidden: Cont
 
 def too_long(refused: Reply[Any]) -> bool:
     """Tells whether an engine refused for the length of the prompt, by its words."""
-    return refused.status in (400, 413, 422) and any(mark in refused.body.lower() for mark in _TOO_LONG)
+    if refused.status not in (400, 413, 422):
+        return False
+    said = refused.body[:LONG_BYTES].lower()
+    return any(mark in said for mark in _TOO_LONG)

@@ -190,7 +190,7 @@ class OnePassCascade:
         asked: Callable[[Stage, Step, bool], Awaitable[bool]],
     ) -> StageFailed | None:
         """Asks one stage after another until `asked` says that all is decided; the last failure, where it was not."""
-        way, beyond = route(ask, self.stages, 1)
+        way, beyond = await route(ask, self.stages, 1)
         await turn_after(ask.body)
         failure: StageFailed | None = None
         answered = False
@@ -302,6 +302,7 @@ class OnePassCascade:
             stage.settings.model,
             {**stage.told(ask.priority, ask.fields, ask.api, ask.tokens), **changes},
             ask.api,
+            ask.fields.all_members,
         )
         return Call(
             ask.path,

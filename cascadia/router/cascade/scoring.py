@@ -137,7 +137,7 @@ class Scoring:
         """What the question alone promises of the answer that tables call `name`; None where it is not known."""
         if self.foresight_told is None:
             return None
-        asked = asked_of(ask.fields)
+        asked = await asked_of(ask.fields)
         token = ASKED.set(GateContext(name, asked.said))
         try:
             expected = partial(foresight.expected, asked.question)
@@ -157,7 +157,7 @@ class Scoring:
             return proven
         assert self.gate is not None and self.judge is not None  # noqa: PT018 (no test)
         step.judged_at_s = monotonic()
-        asked = asked_of(ask.fields)
+        asked = await asked_of(ask.fields)
         await turn_after(ask.body)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
@@ -220,7 +220,7 @@ class Scoring:
         if gated and ask.fields.stream and ask.api != "responses":
             changes["stream_options"] = {"include_usage": True}
         changes |= more or {}
-        body = rewritten(ask.body, stage.settings.model, changes, ask.api)
+        body = rewritten(ask.body, stage.settings.model, changes, ask.api, ask.fields.all_members)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
         return Call(
             ask.path,

@@ -14,8 +14,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from hashlib import blake2b
 
+from cascadia.router.openai.bounded import looks_for
 from cascadia.router.openai.requests import Fields, leading_of
 from cascadia.router.settings.model import ConversationSettings
+
+_assistant = looks_for(b'"assistant"')
 
 
 class Conversations:
@@ -79,7 +82,7 @@ def session_of(fields: Fields, header: bytes | None) -> Session | None:
 
 def _has_answer(fields: Fields) -> bool:
     # In a text the quotation marks would have backslashes.
-    return b'"assistant"' in (fields.given("messages") or fields.given("input"))
+    return _assistant(fields.given("messages") or fields.given("input")) is not None
 
 
 def _hash(*parts: bytes) -> bytes:

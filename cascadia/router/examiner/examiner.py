@@ -21,6 +21,7 @@ import msgspec
 
 from cascadia.router.examiner.confined import environment
 from cascadia.router.examiner.examinations import CertaintyTask, SaidTask, SchemaTask, Task, VerifierTask
+from cascadia.router.openai.bounded import turn_after
 from cascadia.router.settings.model import Limits, RouterSettings
 from cascadia_judge.scores.verifiers import Verifier
 
@@ -109,6 +110,7 @@ class Examiner:
         try:
             if digest in self._hopeless:
                 raise Unexamined("budget")
+            await turn_after(alike)
             content = _encoder.encode(task)
             process = await self._taken()
             exchange = asyncio.get_running_loop().create_task(self._exchanged(process, content))

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cascadia.router.gates.usage import spend
 from cascadia.router.openai.answers import Choice, read_usage
-from cascadia.router.openai.bounded import NOT_JSON, Counted, decoded
+from cascadia.router.openai.bounded import LONG_BYTES, NOT_JSON, Counted, decoded
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.questions import answer
 from cascadia.router.openai.requests import Api
@@ -118,7 +118,7 @@ class LlmGate:
                 self.stage.counted(reply.found)
                 return _read(reply.body)
             # Learnt from the refusal itself: engines do not tell beforehand what they can do.
-            if self.logprobs and b"logprob" in reply.body:
+            if self.logprobs and b"logprob" in reply.body[:LONG_BYTES]:
                 self.logprobs = False
                 continue
             if manner.forced:

@@ -26,7 +26,7 @@ def call_of(
     tokens = len(body) // BYTES_PER_TOKEN
     changes = stage.told(priority, fields, api, tokens) if stage.tells else {}
     if stage.settings.model != fields.model or changes or fields.has_own or fields.misplaced(api):
-        body = rewritten(body, stage.settings.model, changes, api)
+        body = rewritten(body, stage.settings.model, changes, api, fields.all_members)
     step = Step(stage.name, exchange.started_s)
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)

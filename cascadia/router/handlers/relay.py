@@ -6,10 +6,10 @@ from time import monotonic
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Headers
 from cascadia.router.openai.answers import DONE, usage_at_end
-from cascadia.router.openai.bounded import SMALL_BYTES, slices
+from cascadia.router.openai.bounded import SMALL_BYTES, slices, turn_after
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.requests import Api
-from cascadia.router.openai.responses import FAILED, FINAL
+from cascadia.router.openai.responses import ENDED
 from cascadia.router.openai.rewrite import Noting
 from cascadia.router.openai.whole_events import WholeEvents
 from cascadia.router.replicas.results import Live
@@ -100,8 +100,10 @@ class _Passed:
     async def in_slices(self, data: bytes) -> None:
         """Passes a part on, of which no more is rewritten in one go than others can wait for."""
         noting, whole = self._noting, self._taken(data)
+        await turn_after(whole)
         for piece in (whole,) if noting is None else slices(whole):
             out = piece if noting is None else noting.part(piece)
+            await turn_after(piece)
             if out:
                 self._exchange.part(out)
             await asyncio.sleep(0)
@@ -116,7 +118,7 @@ class _Passed:
         tail += data
         # A response ends with an event of its own, which holds all of it, or with one that says what failed.
         if self._response and not self._ended:
-            self._ended = any(end in tail for end in (*FINAL, *FAILED))
+            self._ended = any(found(tail) for found in ENDED)
         # Cut at twice its size, not at each part: that would copy it as often.
         if len(tail) > 2 * TAIL_BYTES:
             self._look()

@@ -31,6 +31,7 @@ _CHUNKED = b"transfer-encoding: chunked\r\n"
 _LENGTH = b"\r\ncontent-length: %d\r\n\r\n"
 _LAST_LENGTH = b"\r\n" + CLOSE_LINE + b"content-length: %d\r\n\r\n"
 """After a request's id."""
+_ONE_LINE = bytes.maketrans(b"\r\n", b"  ")
 
 
 class Admitted(Protocol):
@@ -154,7 +155,7 @@ class Exchange(Struct, eq=False):
             )
         elif self.status:
             # One line: a break within the JSON would begin another field of the event.
-            self.last_part(b"data: " + b" ".join(body.split()) + b"\n\n")
+            self.last_part(b"data: " + body.translate(_ONE_LINE).strip() + b"\n\n")
         else:
             self.whole(status, [JSON, *headers], body)
 

@@ -90,7 +90,7 @@ class RequestParser:
         self._fed = 0
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
-        self._body: list[bytes] = []
+        self._body: bytes | bytearray = b""
         self._head_bytes = self._size = self._waste = 0
 
     def forget(self) -> None:
@@ -104,7 +104,7 @@ class RequestParser:
         self.between = False
         self.ready.clear()
         self.coming = None
-        self._body = []
+        self._body = b""
 
     def refuse(self, error: ApiError) -> None:
         self.refusal = error
@@ -279,7 +279,16 @@ class RequestParser:
         if self._size > self._limits.max_body_bytes:
             self.refusal = self._too_large()
         else:
-            self._body.append(body)
+            self._keep(body)
+
+    def _keep(self, part: bytes) -> None:
+        if not self._body:
+            self._body = part
+            return
+        # One array: of parts of a byte there may be a million to join.
+        if isinstance(self._body, bytes):
+            self._body = bytearray(self._body)
+        self._body += part
 
     def on_message_complete(self) -> None:
         self._in_head = True
@@ -298,9 +307,9 @@ class RequestParser:
 
     def _complete(self) -> None:
         assert self.coming is not None
-        self.coming.body = self._body[0] if len(self._body) == 1 else b"".join(self._body)
+        self.coming.body = bytes(self._body)
         self.ready.append(self.coming)
-        self._body = []
+        self._body = b""
         self.coming = None
 
     def _partly(self, came: int, of_body: int) -> None:

@@ -19,6 +19,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.router.cascade.records import Record
 from cascadia.router.observers.samples_rows import ARRIVALS, KINDS, QUALITY, REQUESTS, Row
 from cascadia.router.observers.samples_writer import Writer
+from cascadia.router.openai.bounded import LONG_BYTES, turn_after
 from cascadia.router.openai.questions import asked_of
 from cascadia.router.openai.requests import BYTES_PER_TOKEN, Fields, prefix_of
 from cascadia.router.settings.model import SampleSettings
@@ -48,6 +49,7 @@ class Samples:
         self._writers = {kind: Writer(kind, settings, written, lost) for kind in KINDS}
         self._rows: dict[str, list[Row]] = {kind: [] for kind in self._writers}
         self._timer: asyncio.TimerHandle | None = None
+        self._reading: set[asyncio.Task[None]] = set()
         self._mean_output_tokens = 1.0
 
     def came(self) -> None:
@@ -59,7 +61,20 @@ class Samples:
         """An observer of requests."""
         if self._rng.random() >= self.settings.ratio or record.entry["status"] in MISTAKES:
             return
+        if self.settings.text or len(record.body) > LONG_BYTES:
+            task = asyncio.get_running_loop().create_task(self._read(record))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+            return
         self._add(REQUESTS, self._row(record))
+
+    async def _read(self, record: Record) -> None:
+        """Adds the row of a request that is read through for it, in turns of its own."""
+        row, fields = self._row(record), record.fields
+        if self.settings.text:
+            await turn_after(record.body)
+            row["question"] = (await asked_of(fields)).question if fields else None
+        self._add(REQUESTS, row)
 
     def quality(self, rows: list[Row]) -> None:
         """Rows of a quality table: all stages' of one question together."""
@@ -81,6 +96,7 @@ class Samples:
 
     async def stop(self) -> None:
         """Ends the files; returns when they are there, or cannot be."""
+        await asyncio.gather(*self._reading)
         self.flush()
         for writer in self._writers.values():
             await writer.stop()
@@ -125,8 +141,6 @@ class Samples:
             "e2e_s": record.seconds,
             "steps": [_step(one) for one in record.steps],
         }
-        if self.settings.text:
-            row["question"] = asked_of(fields).question if fields else None
         return row
 
     def _session(self, fields: Fields | None) -> str:

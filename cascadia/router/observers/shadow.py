@@ -161,7 +161,7 @@ class Shadow:
         if not self.budget.has(estimate, now_s, self.settings.burst_hours if self._bursts() else 0.0):
             raise _GivenUp("budget")
         judges = [self.router.judge] if self.router.judge else []
-        prompt_id, asked = self.samples.hashed(request_id), asked_of(ask.fields).question
+        prompt_id, asked = self.samples.hashed(request_id), (await asked_of(ask.fields)).question
         rows: list[Row] = []
         for stage in stages:
             if not all(self._has_room(one) for one in (stage, *judges)):
@@ -189,7 +189,7 @@ class Shadow:
         changes: dict[str, Any] = {"stream": False, "n": 1, "stream_options": None, **gate.wants(ask.api)}
         if not (ask.fields.max_tokens or ask.fields.max_completion_tokens):
             changes["max_tokens"] = self.settings.max_tokens
-        body = rewritten(ask.body, stage.settings.model, changes, ask.api)
+        body = rewritten(ask.body, stage.settings.model, changes, ask.api, ask.fields.all_members)
         deadline_s = asyncio.get_running_loop().time() + stage.limits.total_s
         most = ask.fields.output_limit or self.settings.max_tokens
         tokens = prompt_tokens_of(body)
@@ -217,7 +217,7 @@ class Shadow:
         choice = written.choices[0]
         deadline_s = asyncio.get_running_loop().time() + judge.timeout_s
         again = partial(self._again, ask, stage, gate)
-        token = ASKED.set(GateContext(stage.name, asked_of(ask.fields).said, again))
+        token = ASKED.set(GateContext(stage.name, (await asked_of(ask.fields)).said, again))
         try:
             return await judged(gate, asked, choice, judge.timeout_s, deadline_s)
         finally:

@@ -17,6 +17,7 @@ from cascadia.router.openai.bounded import (
     SMALL_BYTES,
     Counted,
     decoded,
+    lines_in,
     members_of,
     slices,
     tokens_said,
@@ -224,7 +225,9 @@ def usage_at_end(tail: bytes) -> Usage | None:
 
 async def read_usage(content_type: bytes, body: bytes) -> Usage:
     """Usage as of `usage_of_reply`, for whoever may have to wait."""
-    return usage_of_reply(content_type, body)
+    usage = usage_of_reply(content_type, body)
+    await turn_after(body)
+    return usage
 
 
 async def read_document(content_type: bytes, body: bytes) -> Written:
@@ -265,6 +268,8 @@ async def read_events(content_type: bytes, body: bytes) -> Written:
 
 
 def _probed_in(part: bytes) -> Probed | None:
+    if len(part) > SMALL_BYTES:
+        return None
     begin = part.find(PROBED)
     if begin < 0 or part[begin - 1 : begin] not in (b"", b"\n"):
         return None
@@ -287,7 +292,7 @@ def usage_in(event: _Event) -> Usage:
 
 def events(body: bytes) -> Iterator[bytes]:
     """The data of each server-sent event."""
-    for line in body.splitlines():
+    for line in lines_in(body):
         if line.startswith(b"data:"):
             yield line[5:].strip()
 

@@ -6,7 +6,8 @@ some 4 ns a byte and is not counted.
 """
 
 import asyncio
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -130,6 +131,11 @@ def each_members_of(documents: bytes) -> list[dict[str, Any]]:
     return [{str(name): value for name, value in each.items()} for each in found]
 
 
+def looks_for(mark: bytes) -> Callable[[bytes | bytearray], object]:
+    """A search for `mark`, at up to 2 ms a megabyte: `in` takes 6 where the text is of the wrong letters."""
+    return re.compile(re.escape(mark)).search
+
+
 async def turn_after(body: bytes) -> None:
     """Lets others have their turn of the event loop where `body`, which was read through, is long."""
     if len(body) > LONG_BYTES:
@@ -138,11 +144,16 @@ async def turn_after(body: bytes) -> None:
 
 def values_in(document: bytes) -> int:
     """No fewer than there are in a JSON document, counted at a gigabyte a second."""
-    return document.count(b",") + document.count(b"[") + document.count(b"{") + 1
+    return len(document) - len(document.translate(None, b",[{")) + 1
+
+
+def lines_in(part: bytes) -> Sequence[bytes]:
+    """Lines, with their ends, of one of `slices`."""
+    return part.splitlines(keepends=True) if len(part) <= SMALL_BYTES else (part,)
 
 
 def slices(lines: bytes) -> Iterator[bytes]:
-    """`lines` in parts of about `SMALL_BYTES`, each of whole lines."""
+    """`lines` in parts of up to `SMALL_BYTES`, each of whole lines; a line that is longer is one."""
     at = 0
     while at < len(lines):
         end = lines.rfind(b"\n", at, at + SMALL_BYTES) + 1 or lines.find(b"\n", at + SMALL_BYTES) + 1

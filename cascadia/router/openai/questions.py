@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from cascadia.router.openai.answers import Choice
-from cascadia.router.openai.bounded import NOT_JSON, decoded
+from cascadia.router.openai.bounded import NOT_JSON, decoded, turn_after
 from cascadia.router.openai.requests import Fields
 from cascadia.router.openai.responses import turns_of
 from cascadia.router.openai.texts import Turn, text_of
@@ -23,12 +23,13 @@ class Question(NamedTuple):
 _messages = msgspec.json.Decoder(list[Turn])
 
 
-def asked_of(fields: Fields) -> Question:
-    """Question that a request asks; nothing of one with more messages than can be read at once."""
+async def asked_of(fields: Fields) -> Question:
+    """Question that a request asks; nothing of one with more messages than can be read at once. Others have their
+    turn while a long one is read."""
     try:
         if prompt := fields.given("prompt"):
             return Question(text_of(prompt), None)
-        turns = _turns(fields)
+        turns = await _turns(fields)
     except NOT_JSON:
         return Question()
     said = next((text for role, text in reversed(turns) if role == "user"), None)
@@ -37,11 +38,13 @@ def asked_of(fields: Fields) -> Question:
     return Question("\n".join(f"{role}: {text}" for role, text in turns), said)
 
 
-def _turns(fields: Fields) -> list[tuple[str, str]]:
+async def _turns(fields: Fields) -> list[tuple[str, str]]:
     """Role and text of each message, or of each item of a response's input. Raises `MsgspecError`."""
     if fields.given("input"):
-        return turns_of(fields)
-    messages = decoded(_messages, fields.given("messages") or b"[]")
+        return await turns_of(fields)
+    given = fields.given("messages") or b"[]"
+    messages = decoded(_messages, given)
+    await turn_after(given)
     return [(message.role, text_of(bytes(message.content))) for message in messages]
 
 

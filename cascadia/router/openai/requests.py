@@ -7,13 +7,21 @@ and unknown fields reach the engine unchanged.
 import re
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cascadia.dispatch.prefix_affinity import point_of
-from cascadia.router.openai.bounded import LONG_BYTES, MOST_TOKENS, NOT_JSON, SMALL_BYTES, members_of
+from cascadia.router.openai.bounded import (
+    LONG_BYTES,
+    MOST_TOKENS,
+    MOST_VALUES,
+    NOT_JSON,
+    SMALL_BYTES,
+    members_of,
+)
 from cascadia.router.openai.errors import ApiError
 
 Api = Literal["chat", "completions", "embeddings", "responses", "classify", "rerank"]
@@ -86,6 +94,11 @@ class Fields(Struct, gc=False):
     background: Raw | UnsetType = UNSET
 
     @property
+    def all_members(self) -> Mapping[str, Any]:
+        """Members of a long body, which is not read through again for them; empty of another."""
+        return {}
+
+    @property
     def has_own(self) -> bool:
         """Tells whether a field of the cascade's own is there, be it null."""
         limits = self.max_stage is self.min_stage is self.deadline_ms is self.priority is UNSET
@@ -139,8 +152,19 @@ class Fields(Struct, gc=False):
         return b"" if content == b"null" else content
 
 
+class LongFields(Fields, gc=False):
+    """Fields of a long body."""
+
+    members: dict[str, Any] = {}
+
+    @property
+    def all_members(self) -> Mapping[str, Any]:
+        return self.members
+
+
 _RAW_FIELDS = {field.name for field in msgspec.structs.fields(Fields) if Raw in get_args(field.type)}
 _fields = msgspec.json.Decoder(Fields)
+_long_fields = msgspec.json.Decoder(LongFields)
 _messages = msgspec.json.Decoder(list[Raw])
 _encoder = msgspec.json.Encoder()
 # Possessive (`++`): a string without end must not be tried again from each of its places.
@@ -176,20 +200,27 @@ def _fields_of(members: Mapping[str, Any]) -> Fields:
     for name, value in told.items():
         if len(memoryview(value)) > SMALL_BYTES:
             raise ApiError(400, "invalid_value", f"`{name}` is too long.", param=name)
-    fields = _fields.decode(_encoder.encode(told))
+    fields = _long_fields.decode(_encoder.encode(told))
+    fields.members = dict(members)
     for name, value in raw.items():
         setattr(fields, name, value)
     return fields
 
 
-def rewritten(body: bytes, model: str, changes: Mapping[str, Any], api: Api) -> bytes:
+def rewritten(
+    body: bytes,
+    model: str,
+    changes: Mapping[str, Any],
+    api: Api,
+    known: Mapping[str, Any] = MappingProxyType({}),
+) -> bytes:
     """`body` with its `model` replaced, the fields that no engine of `api` knows left out (the cascade's own, and
-    another endpoint's), and `changes` made; the rest unchanged.
+    another endpoint's), and `changes` made; the rest unchanged. `known`: its members, where they were read.
 
     Raises `ApiError` for a body whose members' names cannot be read, or are too many.
     """
     try:
-        members = members_of(body)
+        members = dict(known) or members_of(body)
     except NOT_JSON as error:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
     members["model"] = model
@@ -240,7 +271,8 @@ def _first_items(content: bytes) -> Iterator[bytes]:
         return
     begin = depth = 0
     start = content[: 2 * PREFIX_BYTES]
-    for token in _BRACKETS.finditer(start):
+    # Beyond, the beginning is made of brackets, and each takes as long as a message.
+    for token in islice(_BRACKETS.finditer(start), MOST_VALUES):
         mark = token[0]
         if mark in (b"[", b"{"):
             depth += 1

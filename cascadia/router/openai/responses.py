@@ -5,6 +5,7 @@ background). Such a request means that engine and goes straight to its stage; an
 """
 
 import asyncio
+from typing import TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -18,13 +19,26 @@ from cascadia.router.openai.answers import (
     events,
     refuse_other_than_json,
 )
-from cascadia.router.openai.bounded import NOT_JSON, Counted, decoded, slices, tokens_said
+from cascadia.router.openai.bounded import (
+    NOT_JSON,
+    SMALL_BYTES,
+    Counted,
+    decoded,
+    looks_for,
+    slices,
+    tokens_said,
+    turn_after,
+)
 from cascadia.router.openai.requests import Fields
 from cascadia.router.openai.texts import Turn, text_of
 from cascadia.router.upstream.errors import UpstreamError
 
 FINAL = (b"response.completed", b"response.incomplete")
-FAILED = (b"response.failed", b'"error"')
+ENDED = [looks_for(mark) for mark in (*FINAL, b"response.failed", b'"error"')]
+"""Searches for what the last event of a stream has."""
+FINALS = ENDED[: len(FINAL)]
+_reference = looks_for(b'"item_reference"')
+_NULL = Raw(b"null")
 
 
 def refers_elsewhere(fields: Fields) -> str | None:
@@ -34,7 +48,7 @@ def refers_elsewhere(fields: Fields) -> str | None:
             return name
     if fields.given("background") not in (b"", b"false"):
         return "background"
-    return "input" if b'"item_reference"' in fields.given("input") else None
+    return "input" if _reference(fields.given("input")) else None
 
 
 class _Part(Counted):
@@ -61,17 +75,26 @@ class _Response(Struct):
 
 
 class _Counts(Struct):
-    usage: _Usage | None = None
+    usage: Raw = _NULL
 
 
-class _Event(Struct):
+class _Typed(Struct):
     type: str = ""
+
+
+class _Event(_Typed):
     response: Raw = Raw()
 
 
+class _CountedEvent(_Typed):
+    response: _Counts | None = None
+
+
+E = TypeVar("E", bound=_Typed)
 _response = msgspec.json.Decoder(_Response)
-_usage = msgspec.json.Decoder(_Counts)
+_usage = msgspec.json.Decoder(_Usage | None)
 _event = msgspec.json.Decoder(_Event)
+_counted_event = msgspec.json.Decoder(_CountedEvent)
 
 
 async def read_response(content_type: bytes, body: bytes) -> Written:
@@ -88,6 +111,7 @@ async def read_response_events(content_type: bytes, body: bytes) -> Written:
         for data in events(part):
             found = final_event(data)
             if found is not None:
+                await turn_after(data)
                 return _written(found)
         await asyncio.sleep(0)
     raise UpstreamError("unreadable", "a stream without its end")
@@ -95,21 +119,31 @@ async def read_response_events(content_type: bytes, body: bytes) -> Written:
 
 def final_event(data: bytes) -> bytes | None:
     """The whole response, which the last event of a stream has; None where `data` is another event."""
-    if not any(mark in data for mark in FINAL):
+    event = _final(_event, data)
+    return None if event is None else bytes(event.response)
+
+
+def final_usage(data: bytes) -> Usage | None:
+    """Usage of a response, which the last event of its stream has; None where `data` is another event."""
+    event = _final(_counted_event, data)
+    if event is None:
         return None
+    said = event.response.usage if event.response is not None else _NULL
     try:
-        event = _event.decode(data)
-    except NOT_JSON:
-        raise UpstreamError("unreadable", "an event that is not JSON") from None
-    return bytes(event.response) if event.type.encode() in FINAL else None
-
-
-def usage_of_response(document: bytes) -> Usage:
-    try:
-        found = _usage.decode(document).usage
+        return _counted(_usage.decode(said) if len(memoryview(said)) <= SMALL_BYTES else None)
     except NOT_JSON:
         return Usage()
-    return _counted(found)
+
+
+def _final(decoder: "msgspec.json.Decoder[E]", data: bytes) -> E | None:
+    # To read through a long one takes as long as to look for what says that it is the last.
+    if len(data) <= SMALL_BYTES and not any(found(data) for found in FINALS):
+        return None
+    try:
+        event = decoder.decode(data)
+    except NOT_JSON:
+        raise UpstreamError("unreadable", "an event that is not JSON") from None
+    return event if event.type.encode() in FINAL else None
 
 
 def _written(document: bytes) -> Written:
@@ -145,7 +179,7 @@ _asked = msgspec.json.Decoder(list[_InputItem])
 _NOTHING = (b"null", b'""', b"[]")
 
 
-def turns_of(fields: Fields) -> list[tuple[str, str]]:
+async def turns_of(fields: Fields) -> list[tuple[str, str]]:
     """Turns of a conversation, as `questions.py` writes it out. Raises `msgspec.MsgspecError`."""
     found: list[tuple[str, str]] = []
     if instructions := fields.given("instructions"):
@@ -153,7 +187,9 @@ def turns_of(fields: Fields) -> list[tuple[str, str]]:
     given = fields.given("input") or b"[]"
     if given[:1] == b'"':
         return [*found, ("user", text_of(given))]
-    for item in decoded(_asked, given):
+    items = decoded(_asked, given)
+    await turn_after(given)
+    for item in items:
         if item.type == "function_call":
             found.append(("assistant", f"[calls {item.name} with {item.arguments}]"))
         else:

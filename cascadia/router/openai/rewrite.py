@@ -13,10 +13,20 @@ import orjson
 from msgspec import Raw
 
 from cascadia.router.openai.answers import DONE, Usage, read_event, usage_in
-from cascadia.router.openai.bounded import NOT_JSON, each_members_of, members_of, slices, turn_after
-from cascadia.router.openai.responses import FINAL, final_event, usage_of_response
+from cascadia.router.openai.bounded import (
+    NOT_JSON,
+    SMALL_BYTES,
+    each_members_of,
+    lines_in,
+    looks_for,
+    members_of,
+    slices,
+    turn_after,
+)
+from cascadia.router.openai.responses import FINALS, final_usage
 
 _NULL = Raw(b"null")
+_usage = looks_for(b'"usage"')
 NOTES_MAX = 16
 """Of a stream: an engine tells its usage once, or a few times."""
 
@@ -58,7 +68,7 @@ async def released_events(body: bytes, note: dict[str, Any], *, usage: bool, log
 
 
 async def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> AsyncIterator[bytes]:
-    for line in body.splitlines():
+    for line in lines_in(body):
         if not line.startswith(b"data:"):
             continue
         data = line[5:].strip()
@@ -77,17 +87,17 @@ async def released_response(body: bytes, note: dict[str, Any]) -> bytes:
     """A held stream of a response, with the note in its last event."""
     found: list[bytes] = []
     for part in slices(body):
-        found += (_noted_response(line, lambda _: note) for line in part.splitlines(keepends=True))
+        found += (_noted_response(line, lambda _: note) for line in lines_in(part))
         await asyncio.sleep(0)
     return b"".join(found)
 
 
 def _noted_response(line: bytes, note: Callable[[Usage], dict[str, Any]]) -> bytes:
     content = line[5:].strip()
-    found = final_event(content) if line.startswith(b"data:") else None
-    if found is None:
+    usage = final_usage(content) if line.startswith(b"data:") else None
+    if usage is None:
         return line
-    return b"data: " + with_note(content, note(usage_of_response(found))) + b"\n"
+    return b"data: " + with_note(content, note(usage)) + b"\n"
 
 
 class Noting:
@@ -102,7 +112,7 @@ class Noting:
         self._note = note
         self._notes_left = NOTES_MAX
         self._rest = b""
-        self._marks = FINAL if response else (b'"usage"',)
+        self._marks = FINALS if response else [_usage]
         self._noted = self._response_line if response else self._line
 
     def part(self, data: bytes) -> bytes:
@@ -110,9 +120,9 @@ class Noting:
         data = self._rest + data
         whole = data.rfind(b"\n") + 1
         data, self._rest = data[:whole], data[whole:]
-        if not any(mark in data for mark in self._marks):
+        if len(data) <= SMALL_BYTES and not any(found(data) for found in self._marks):
             return data
-        return b"".join(self._noted(line) for line in data.splitlines(keepends=True))
+        return b"".join(self._noted(line) for piece in slices(data) for line in lines_in(piece))
 
     def rest(self) -> bytes:
         data, self._rest = self._rest, b""
@@ -122,7 +132,10 @@ class Noting:
         return _noted_response(line, self._note)
 
     def _line(self, line: bytes) -> bytes:
-        if not line.startswith(b"data:") or b'"usage"' not in line or not self._notes_left:
+        if not line.startswith(b"data:") or len(line) > SMALL_BYTES or not self._notes_left:
+            # An event with usage has nothing else, and is short.
+            return line
+        if b'"usage"' not in line:
             return line
         content = line[5:].strip()
         event = read_event(content)

@@ -2,7 +2,7 @@
 
 import re
 
-from cascadia.router.openai.bounded import MOST_TOKENS, SMALL_BYTES
+from cascadia.router.openai.bounded import LONG_BYTES, MOST_TOKENS, SMALL_BYTES
 
 _TAIL_BYTES = 4096
 # An answer's own text cannot look like this: there a quotation mark has a backslash in front.
@@ -45,7 +45,9 @@ class StreamUsage:
 
     def _seen(self, fresh: bytes | bytearray) -> None:
         self._text_bytes += sum(map(len, _TEXT.findall(fresh, 0, SMALL_BYTES)))
-        self._events += fresh.count(b"data:")
+        # Of a long part as many in all of it as in its beginning.
+        looked_at = min(len(fresh), LONG_BYTES)
+        self._events += fresh.count(b"data:", 0, looked_at) * len(fresh) // max(1, looked_at)
 
     @property
     def written(self) -> int:

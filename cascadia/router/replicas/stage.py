@@ -18,6 +18,7 @@ from cascadia.exits.certify import Promise
 from cascadia.exits.length import Certified, Fixed
 from cascadia.router.http.wire import JSON, header_lines, status_line
 from cascadia.router.openai.answers import EVENTS, Usage
+from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.replicas.admission import Admission
 from cascadia.router.replicas.attempts import Attempts, Begun
 from cascadia.router.replicas.dns_names import name_at
@@ -140,6 +141,9 @@ class Stage:
         if answer.error is not None or answer.status != 200:
             return None
         body = connection.body.held
+        if len(body) > LONG_BYTES:
+            # To read through it is a turn of the event loop, to send it another.
+            return None
         try:
             found = read(answer.content_type, body)
         except UpstreamError:

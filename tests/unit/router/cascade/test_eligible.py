@@ -1,10 +1,12 @@
 """Which stages may answer a request, before any is asked."""
 
+import asyncio
 from types import SimpleNamespace
 
 import pytest
 
 from cascadia.router.cascade.eligible import gear_threshold, route, too_long
+from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.replicas.results import Reply
 from cascadia.router.settings.model import ACCEPTS_ALL, GearSettings
 
@@ -35,7 +37,7 @@ def test_who_wants_more_choices_than_are_judged_is_answered_by_the_last_alone(
 ) -> None:
     fields = SimpleNamespace(n=n, output_limit=None)
     ask = SimpleNamespace(first=first, last=last, gear=None, fields=fields, body=b"{}")
-    found = route(ask, CASCADE, 4)  # type: ignore[arg-type]
+    found = asyncio.run(route(ask, CASCADE, 4))  # type: ignore[arg-type]
     assert [each.name for each in found.stages] == names
     assert found.beyond == []
 
@@ -55,7 +57,7 @@ def ways(cascade: list[SimpleNamespace], **changes: object) -> tuple[str, str]:
         "body": b"{}",
         "score_min": 0.0,
     }
-    found = route(SimpleNamespace(**(given | changes)), cascade, 4)  # type: ignore[arg-type]
+    found = asyncio.run(route(SimpleNamespace(**(given | changes)), cascade, 4))  # type: ignore[arg-type]
     return names(found.stages), names(found.beyond)
 
 
@@ -120,6 +122,21 @@ def test_what_is_too_long_even_at_six_bytes_a_token_is_not_tried(
 def test_pictures_are_no_text_and_their_bytes_say_nothing_of_tokens() -> None:
     body = b'{"image_url": "%s"}' % (b"x" * 600)
     assert ways([stage("small", 10), stage("large")], body=body) == ("small large", "")
+
+
+def test_a_long_body_is_looked_through_in_turns() -> None:
+    async def main() -> int:
+        fields = SimpleNamespace(n=None, output_limit=None)
+        ask = SimpleNamespace(first=0, last=1, gear=None, fields=fields, body=b"i" * (LONG_BYTES + 1))
+        cascade = [stage("small", 10), stage("large")]
+        task, turns = asyncio.ensure_future(route(ask, cascade, 4)), 0  # type: ignore[arg-type]
+        while not task.done():
+            await asyncio.sleep(0)
+            turns += 1
+        assert names((await task).stages) == "large"
+        return turns
+
+    assert asyncio.run(main()) > 4
 
 
 def test_a_prompt_too_long_for_a_gears_stage_goes_on_beyond_it() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from cascadia.router.http.asgi import Receive, Scope, Send
 from cascadia.router.settings.model import Limits
 from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
 from cascadia.testing.routers import Running, Serving, on_uvicorn, run, running, stages, until
@@ -266,6 +267,27 @@ def test_nothing_that_a_client_writes_becomes_a_header_of_its_own() -> None:
         assert "traceparent" not in "".join(engine.heads)
 
     run(main)
+
+
+def test_nobody_takes_cookies_apart() -> None:
+    seen: list[set[bytes]] = []
+
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), running(stages(engine)) as up:
+            served = up.router.routes
+
+            async def routes(scope: Scope, receive: Receive, send: Send) -> None:
+                seen.append({name for name, _ in scope["headers"]})
+                await served(scope, receive, send)
+
+            up.router._routes = routes
+            found = await up.client.get("/health", headers={"cookie": "a=b;" * 5000, "x-other": "c"})
+            assert found.status_code == 200
+
+    run(main)
+    assert b"x-other" in seen[0]
+    assert b"cookie" not in seen[0]
 
 
 def test_a_refusal_waits_for_the_answers_before_it() -> None:

@@ -17,6 +17,7 @@ from cascadia.planner.problem.quality_file import read_quality
 from cascadia.planner.problem.samples_folder import read_samples
 from cascadia.router.observers.samples_rows import ARRIVALS, QUALITY, REQUESTS
 from cascadia.router.observers.samples_writer import MOST_WAITING, Writer
+from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
@@ -136,6 +137,19 @@ def test_text_is_written_where_it_is_asked_for(tmp_path: Path) -> None:
         async with started(small), running(sampled(tmp_path, small, text=True)) as router:
             await router.chat("small")
         assert rows(tmp_path)[0]["question"] == "What is 2+2?"
+
+    run(main)
+
+
+def test_a_long_requests_text_is_written_whole(tmp_path: Path) -> None:
+    long = [{"role": "user", "content": "é" * LONG_BYTES}]
+
+    async def main() -> None:
+        engine = FakeEngine("fine")
+        async with started(engine), running(sampled(tmp_path, engine, text=True)) as router:
+            await router.chat("small", messages=long)
+        (row,) = rows(tmp_path)
+        assert row["question"] == long[0]["content"]
 
     run(main)
 

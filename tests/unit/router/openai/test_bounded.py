@@ -1,5 +1,6 @@
 """What is decoded of others' JSON ends at a number of values, and says the same as decoding all of it where it fits."""
 
+import asyncio
 import json
 
 import msgspec
@@ -67,7 +68,7 @@ def test_a_long_text_among_the_parts_is_read_whole() -> None:
     fields = read_fields(
         json.dumps({"model": "m", "messages": [{"role": "user", "content": content}]}).encode()
     )
-    assert asked_of(fields) == (LONG + "\n[image_url]",) * 2
+    assert asyncio.run(asked_of(fields)) == (LONG + "\n[image_url]",) * 2
 
 
 def test_of_more_messages_than_are_read_at_once_nothing_is_asked_of_a_judge() -> None:
@@ -75,5 +76,5 @@ def test_of_more_messages_than_are_read_at_once_nothing_is_asked_of_a_judge() ->
         messages = [{"role": "user", "content": "a"}] * count
         return read_fields(json.dumps({"model": "m", "messages": messages}).encode())
 
-    assert asked_of(fields(MOST_VALUES)).said == "a"
-    assert asked_of(fields(MOST_VALUES + 1)) == ("", None)
+    assert asyncio.run(asked_of(fields(MOST_VALUES))).said == "a"
+    assert asyncio.run(asked_of(fields(MOST_VALUES + 1))) == ("", None)

@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import UNSET, Raw
 
-from cascadia.router.openai.answers import Usage, read_document, usage_of_reply
+from cascadia.router.openai.answers import EVENTS, Usage, read_document, read_usage, usage_of_reply
 from cascadia.router.openai.bounded import LONG_BYTES, MOST_VALUES, SMALL_BYTES
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.one_pass import CLASSES_MAX, margin, part_of, parts_of
-from cascadia.router.openai.requests import Fields, read_fields
+from cascadia.router.openai.questions import asked_of
+from cascadia.router.openai.requests import Fields, read_fields, rewritten
+from cascadia.router.openai.responses import final_usage, read_response_events
 from cascadia.router.openai.rewrite import NOTES_MAX, Noting, without_logprobs
+from cascadia.router.openai.stream_usage import StreamUsage
 from cascadia.router.upstream.errors import UpstreamError
 
 T = TypeVar("T")
@@ -92,6 +95,56 @@ def test_log_probabilities_are_taken_out_of_a_long_answer_in_several_turns() -> 
         assert json.loads(found)["choices"][0]["logprobs"] is None
         assert json.loads(found)["choices"][0]["message"]["content"] == text
         assert turns >= least
+
+
+def test_a_long_body_is_not_read_through_again_to_be_written_for_an_engine() -> None:
+    body = json.dumps(GIVEN | {"members": 1, "more": "a" * LONG_BYTES}).encode()
+    known = read_fields(body).all_members
+    assert rewritten(b"", "m", {"n": 3}, "chat", known) == rewritten(body, "m", {"n": 3}, "chat")
+    assert not read_fields(json.dumps(GIVEN).encode()).all_members
+
+
+def test_the_question_of_a_long_body_is_read_in_turns() -> None:
+    message = {"role": "user", "content": "a" * LONG_BYTES}
+    for given in ({"messages": [message]}, {"input": [message]}):
+        found, turns = turns_of(asked_of(read_fields(json.dumps({"model": "m"} | given).encode())))
+        assert found.question == message["content"]
+        assert turns > 1
+
+
+def test_a_long_answer_is_read_in_one_turn_and_sent_in_another() -> None:
+    text = b"a" * LONG_BYTES
+    body = b'{"choices":[{"index":0,"message":{"content":"%b"}}],"usage":{"prompt_tokens":2}}' % text
+    found, turns = turns_of(read_usage(b"application/json", body))
+    assert found == Usage(2)
+    assert turns > 1
+
+
+def test_a_responses_long_last_event_is_read_in_turns_and_once_for_its_usage() -> None:
+    part = {"type": "output_text", "text": "a" * LONG_BYTES}
+    response = {"output": [{"type": "message", "content": [part]}], "usage": {"output_tokens": 3}}
+    data = json.dumps({"response": response, "type": "response.completed"}).encode()
+    found, turns = turns_of(read_response_events(EVENTS, b"data: " + data + b"\n\n"))
+    assert (found.choices[0].text, found.usage) == (part["text"], Usage(0, 3))
+    assert turns > 1
+    assert final_usage(data) == Usage(0, 3)
+    assert final_usage(data.replace(b"completed", b"text.done")) is None
+    noted = Noting(lambda usage: {"usage": usage.output_tokens}, response=True).part(
+        b"data: " + data + b"\n\n"
+    )
+    assert noted == b"data: " + data[:-1] + b',"cascadia":{"usage":3}}\n\n'
+
+
+@pytest.mark.parametrize("usage", [b"5", b"[]", b'{"output_tokens":"a"}', b"null"])
+def test_a_responses_usage_that_cannot_be_read_is_none(usage: bytes) -> None:
+    assert final_usage(b'{"type":"response.incomplete","response":{"usage":%b}}' % usage) == Usage()
+    assert final_usage(b'{"type":"response.incomplete","response":null}') == Usage()
+
+
+def test_what_is_counted_in_the_beginning_of_a_long_part_stands_for_all_of_it() -> None:
+    counted, count = StreamUsage(), 20_000
+    counted.add(b'data: {"a":0}\n\n' * count)
+    assert counted.written == pytest.approx(count, rel=0.01)
 
 
 def test_so_many_usage_events_of_a_stream_get_a_note_and_no_more() -> None:
