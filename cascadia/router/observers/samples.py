@@ -96,7 +96,7 @@ class Samples:
 
     async def stop(self) -> None:
         """Ends the files; returns when they are there, or cannot be."""
-        await asyncio.gather(*self._reading)
+        await asyncio.gather(*self._reading, return_exceptions=True)
         self.flush()
         for writer in self._writers.values():
             await writer.stop()
