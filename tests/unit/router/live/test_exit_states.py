@@ -86,7 +86,10 @@ def exits_of(up: Running) -> Certified:
 
 
 async def gathered(up: Running, count: int) -> None:
-    """Each request is drawn, no two are alike, and evidence is exchanged."""
+    """Each request is drawn, no two are alike, and evidence is exchanged: then, and not by the timer in between."""
+    timer = up.router.exit_states._worker
+    assert timer is not None
+    timer.cancel()
     for _ in range(count):
         await up.chat(messages=[{"role": "user", "content": f"What is 2+{next(NUMBERS)}?"}])
         await up.router.exit_states._exchange()
