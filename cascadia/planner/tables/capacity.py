@@ -5,7 +5,7 @@ the first batch, which begins together, pays hardly a prefill and never waits: t
 factor of 3. So as many requests are run as make the batch turn over `TURNOVERS` times, and the first `WARM_UP` of these
 and the last requests, when the queue is empty, are left out. Where few requests write most of the tokens, a turnover
 takes as much longer as what is in a batch is longer than what comes: E[x^2] / E[x]^2 for answers of x tokens (not of
-pipelines, which take ten times as long to simulate). Requests come in an order in which every stretch has the
+pipelines, which take several times as long to simulate). Requests come in an order in which every stretch has the
 same mix of lengths (`Load.evenly`), so that the figure is the load's and not that of a sample.
 
 A replica without a pipeline does what it does when all requests are there at once. The batches of a pipeline keep the
@@ -27,7 +27,7 @@ Floats = NDArray[np.float64]
 
 TURNOVERS, WARM_UP = 12, 4
 LEAST_REQUESTS, LEAST_OF_A_PIPELINE = 2000, 1000
-"""Where a replica holds few requests, more turnovers: so many requests are run. Pipelines take ten times as long."""
+"""Where a replica holds few requests, more turnovers: so many are run. Pipelines take several times as long."""
 
 MOST_LONGER = 8.0
 ROUGHLY = 5

@@ -31,7 +31,7 @@ FEWEST_REQUESTS = 4
 """No more replicas than this are simulated for an entry, and none that gets fewer requests than this."""
 
 PIPELINE_SAMPLE_REQUESTS = 300
-"""As `SAMPLE_REQUESTS`, for pipelines, which take ten times as long to simulate."""
+"""As `SAMPLE_REQUESTS`, for pipelines, which take several times as long to simulate."""
 
 PIPELINE_WINDOWS = 2
 PIPELINE_WINDOW_REQUESTS, PIPELINE_TURNOVERS = 300, 4

@@ -41,8 +41,9 @@ class Requests(NamedTuple):
 class Fleet(NamedTuple):
     """Lanes as rows, one a replica; their tables stand end to end in the first two.
 
-    S is the largest max_num_seqs, P the deepest pipeline. `members` and `flights` are used by pipelines only, what is
-    below by lanes that speculate, whose tables stand end to end too.
+    S is the largest max_num_seqs, P the deepest pipeline, of whose batches each has a heap; others have the first.
+    `members` and `flights` are used by pipelines only, what is below by lanes that speculate, whose tables stand end to
+    end too.
     """
 
     token_ps: Ints
@@ -50,9 +51,9 @@ class Fleet(NamedTuple):
     limits: Ints  # [lanes, LIMITS]
     pair_ps: Floats  # [lanes]
     state: Ints  # [lanes, STATE]
-    finish_step: Ints  # [lanes, S], a binary heap
-    running: Ints  # [lanes, S], the request at each place of the heap
-    residues: Ints  # [lanes, largest block_size]
+    finish_step: Ints  # [lanes, P, S], binary heaps
+    running: Ints  # [lanes, P, S], the request at each place of a heap
+    residues: Ints  # [lanes, P, largest block_size]
     preempted: Ints  # [lanes, S], a stack: the front of the waiting queue
     filled: Ints  # [lanes, S], or who is ready
     finished: Ints  # [lanes, S], those that the last iteration finished
@@ -77,6 +78,23 @@ class Lane(NamedTuple):
     preempted: Ints
     filled: Ints
     finished: Ints
+
+
+class Ring(NamedTuple):
+    """One row of a `Fleet`, for a pipeline whose batches leave again as they land, each a heap of who is `decoding`."""
+
+    token_ps: Ints
+    sequence_ps: Ints
+    limits: Ints
+    pair_ps: float
+    state: Ints
+    finish_step: Ints  # [P, S]
+    decoding: Ints  # [P, S]
+    residues: Ints  # [P, largest block_size]
+    preempted: Ints
+    members: Ints  # [P, S]: a prompt that the batch completes, or ~request of which it computes a part
+    finished: Ints
+    flights: Ints  # [P, FLIGHT]
 
 
 class Pipeline(NamedTuple):

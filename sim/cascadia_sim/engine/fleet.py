@@ -64,9 +64,9 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
         limits=limits,
         pair_ps=np.array([t.pair_ps for t in timings], np.float64),
         state=state,
-        finish_step=np.zeros((lanes, seqs), np.int64),
-        running=np.zeros((lanes, seqs), np.int64),
-        residues=np.zeros((lanes, max((t.block_size for t in different), default=1)), np.int64),
+        finish_step=np.zeros((lanes, stages, seqs), np.int64),
+        running=np.zeros((lanes, stages, seqs), np.int64),
+        residues=np.zeros((lanes, stages, max((t.block_size for t in different), default=1)), np.int64),
         preempted=np.zeros((lanes, seqs), np.int64),
         filled=np.zeros((lanes, seqs), np.int64),
         finished=np.zeros((lanes, seqs), np.int64),
@@ -122,7 +122,15 @@ def _set_limits(row: Ints, t: ReplicaTiming) -> None:
     row[kernel.MOST_DRAFTS] = t.most_drafts
     row[kernel.DRAFT_CONTEXT_PS] = t.draft_context_ps
     row[kernel.SPECULATES] = t.draft_tokens.size > 0
-    row[kernel.STEP_BY_STEP] = t.lanes > 1 or rules != VLLM_V1 or t.draft_tokens.size > 0
+    row[kernel.ENGINE] = _engine(t)
+
+
+def _engine(t: ReplicaTiming) -> int:
+    if t.scheduling != VLLM_V1 or t.draft_tokens.size > 0:
+        return kernel.STEP_BY_STEP
+    if t.lanes == 1:
+        return kernel.SKIPPING
+    return kernel.IN_RING if t.chunked_prefill else kernel.STEP_BY_STEP
 
 
 def sites_of(replicas: Sequence[Replica], most_output: Sequence[int | None] = (None,)) -> Sites:

@@ -14,10 +14,12 @@ alone. A sequence with prompt P and g of O tokens written has context P + g, who
 the next step; it holds ceil((P + g) / block_size) blocks. It finishes at step D + O - g, so that neither g nor
 its context need be stored while it decodes.
 
-A pipeline, and an engine with other rules than vLLM V1's, goes from batch to batch: `_form` makes one of what is
-ready, it passes stage after stage, `_land` ends it. So does an engine that speculates, each of whose sequences
-comes as far in an iteration as is drawn for it (`iteration/speculation.py`). While all batches only decode and none
-finishes or admits a sequence, each comes back as it was: then `_go_round` goes on without looking at their sequences.
+A pipeline under the same rules has a lane for each of its batches: what a batch has when it lands leaves again with it,
+but for who finished, so that each step of it costs the same, however many decode (`_advance_ring`).
+
+An engine with other rules, or one that speculates, each of whose sequences comes as far in an iteration as is drawn for
+it (`iteration/speculation.py`), goes from batch to batch: `_form` makes one of what is ready, it passes stage after
+stage, `_land` ends it.
 
 `advance` stops at a time and resumes, so that several lanes can be moved together by a dispatcher that looks
 at their loads. All compiled code is in this one file because numba's cache on disk does not see changes in
@@ -29,7 +31,18 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from cascadia_sim.engine.arrays import Apis, Fleet, Floats, Lane, Network, Paths, Pipeline, Requests, Sites
+from cascadia_sim.engine.arrays import (
+    Apis,
+    Fleet,
+    Floats,
+    Lane,
+    Network,
+    Paths,
+    Pipeline,
+    Requests,
+    Ring,
+    Sites,
+)
 from cascadia_sim.engine.jitted import jitted
 from cascadia_sim.iteration.timing import MINUTE_PS, Ints
 
@@ -50,10 +63,12 @@ LOOKED_AT = 32
 TOKEN_AT, TOKEN_END, SEQUENCE_AT, SEQUENCE_END, CONTEXT_PS = 0, 1, 2, 3, 4
 BLOCKS, BLOCK_SIZE, MAX_SEQS, MAX_TOKENS, CHUNKED, LATE_PS, MAX_LATE = 5, 6, 7, 8, 9, 10, 11
 STAGES, WATERMARK, BATCH_SEQS, PADDED, CHUNKS_IN_STEP = 12, 13, 14, 15, 16
-STARTS_BETWEEN, STEP_BY_STEP = 17, 18
+STARTS_BETWEEN, ENGINE = 17, 18
 # Whether a lane speculates, its part of the tables of drafts, the most drafts of a sequence, and what the draft model
 # takes for each of them and each token of context.
 SPECULATES, DRAFT_AT, DRAFT_END, MOST_DRAFTS, DRAFT_CONTEXT_PS, LIMITS = 19, 20, 21, 22, 23, 24
+# Of ENGINE: decode steps are skipped, batches leave again as they land, or each is formed anew.
+SKIPPING, IN_RING, STEP_BY_STEP = 0, 1, 2
 
 # Columns of Fleet.state. NEXT: first request not yet admitted; TAIL: last one known. PARTIAL: the sequence
 # whose prompt is computed up to PARTIAL_END. FILLED: prompts that the iteration in flight completes; it ends
@@ -64,20 +79,19 @@ NOW, NEXT, TAIL, RUNNING, STEP, CONTEXT, HELD, PEAK = 0, 1, 2, 3, 4, 5, 6, 7
 PREEMPTED, PARTIAL, PARTIAL_END, FILLED, IN_FLIGHT, END, WAKE = 8, 9, 10, 11, 12, 13, 14
 ADMISSIONS, PREEMPTIONS, BUSY, OUTSTANDING, FINISHED = 15, 16, 17, 18, 19
 LATE, LATE_NEXT, STOPPED, FLIGHTS, OLDEST, CHANGED = 20, 21, 22, 23, 24, 25
-# The batch being formed: sequences, those that write a token, tokens, context read, pairs, longest prompt, and
-# the fewest tokens that one of its sequences has to write yet.
-COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST, FEWEST = 26, 27, 28, 29, 30, 31, 32
+# The batch being formed: sequences, those that write a token, tokens, context read, pairs and longest prompt.
+COUNT, WRITING, TOKENS, READ, PAIRS, LONGEST = 26, 27, 28, 29, 30, 31
 # For the dispatcher: tokens WRITTEN by requests that ended since it last looked, and how many of them ANSWERED.
-WRITTEN, ANSWERED = 33, 34
+WRITTEN, ANSWERED = 32, 33
 # Of a pipeline: how many sequences are READY to decode, have a prompt HALF_DONE, and are LISTED, some of which have
 # finished since.
-READY, HALF_DONE, LISTED, STATE = 35, 36, 37, 38
+READY, HALF_DONE, LISTED, STATE = 34, 35, 36, 37
 
-# Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, the context it READS, and its landings
-# LEFT up to the one that finishes a sequence (0 where it is not all decoding), STEPS of them not yet passed on to
-# its sequences, BASE_PS without reading, and the DRAFTS for each sequence that decodes. Of a stage: when it is FREE. Of
-# a place in the order of landing, a ring of which the first FLIGHTS from OLDEST on are in flight: the SLOT.
-SIZE, ENDS, READS, LEFT, STEPS, BASE_PS, FREE, SLOT, DRAFTS, FLIGHT = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+# Columns of Fleet.flights. Of the batch in a slot: its SIZE, when it ENDS, and the DRAFTS for each sequence that
+# decodes; in a ring SIZE is of who decodes, with STEPS decode steps behind it and READS for the contexts' sum, and
+# JOINED of prompts beside. Of a stage: when it is FREE. Of a place in the order of landing, a ring of which the first
+# FLIGHTS from OLDEST on are in flight: the SLOT.
+SIZE, ENDS, READS, STEPS, JOINED, FREE, SLOT, DRAFTS, FLIGHT = 0, 1, 2, 3, 4, 5, 6, 7, 8
 
 # Of `_chance`: splitmix64's constants.
 GOLDEN, MIX, MIX_AGAIN = (
@@ -104,10 +118,8 @@ def inlined(function: F) -> F:
 
 
 @inlined
-def _push(lane: Lane, step: int, request: int) -> None:
-    size = lane.state[RUNNING]
-    lane.state[RUNNING] = size + 1
-    steps, requests = lane.finish_step, lane.running
+def _push(steps: Ints, requests: Ints, size: int, step: int, request: int) -> None:
+    """Puts a request on a heap of `size`, which thereby grows by one."""
     at = size
     while at > 0:
         parent = (at - 1) >> 1
@@ -119,13 +131,11 @@ def _push(lane: Lane, step: int, request: int) -> None:
 
 
 @inlined
-def _remove(lane: Lane, at: int) -> None:
-    """Takes place `at` out of the heap: its last entry moves there, then up or down to where it fits."""
-    size = lane.state[RUNNING] - 1
-    lane.state[RUNNING] = size
+def _remove(steps: Ints, requests: Ints, size: int, at: int) -> None:
+    """Takes place `at` out of a heap, of `size` without it: its last entry moves there, then up or down to where it
+    fits."""
     if at == size:
         return
-    steps, requests = lane.finish_step, lane.running
     step, request = steps[size], requests[size]
     while at > 0 and steps[(at - 1) >> 1] > step:
         parent = (at - 1) >> 1
@@ -145,7 +155,7 @@ def _remove(lane: Lane, at: int) -> None:
 
 
 @inlined
-def _blocks(lane: Lane | Pipeline, tokens: int) -> int:
+def _blocks(lane: Lane | Ring | Pipeline, tokens: int) -> int:
     size = lane.limits[BLOCK_SIZE]
     return int((tokens + size - 1) // size)
 
@@ -157,7 +167,7 @@ def _fills_blocks(tokens: int, size: int) -> bool:
 
 
 @inlined
-def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
+def _token_ps(lane: Lane | Ring | Pipeline, tokens: int) -> int:
     table = lane.token_ps
     last = table.size - 1
     if tokens <= last:
@@ -167,16 +177,16 @@ def _token_ps(lane: Lane | Pipeline, tokens: int) -> int:
 
 
 @inlined
-def _growth(lane: Lane, steps: int) -> int:
-    """Blocks taken up over `steps` decode steps: one whenever a context outgrows a multiple of block_size."""
-    size = lane.limits[BLOCK_SIZE]
+def _growth(residues: Ints, first: int, steps: int, running: int, size: int) -> int:
+    """Blocks taken up over `steps` decode steps: one whenever a context outgrows a multiple of `size`, which those of
+    residue `first` do in the first of them."""
     rounds = steps // size
-    taken = rounds * lane.state[RUNNING]
+    taken = rounds * running
     # By residues, not by sequences: the cost is bounded by the size of a block, however many sequences
     # decode.
-    residue = (-lane.state[STEP]) % size
+    residue = first % size
     for _ in range(steps - rounds * size):
-        taken += lane.residues[residue]
+        taken += residues[residue]
         residue = residue - 1 if residue > 0 else size - 1
     return int(taken)
 
@@ -219,7 +229,7 @@ def _steps_to_pass(gap_ps: int, first_ps: int, more_ps: int) -> int:
 
 
 @inlined
-def _count_late(lane: Lane | Pipeline, requests: Requests) -> None:
+def _count_late(lane: Lane | Ring | Pipeline, requests: Requests) -> None:
     """Counts each request once: when its limit has passed it is late, unless it had finished by then."""
     s = lane.state
     late_ps = lane.limits[LATE_PS]
@@ -238,7 +248,7 @@ def _count_late(lane: Lane | Pipeline, requests: Requests) -> None:
 
 
 @inlined
-def _finish(lane: Lane | Pipeline, requests: Requests, request: int) -> None:
+def _finish(lane: Lane | Ring | Pipeline, requests: Requests, request: int) -> None:
     requests.finish_ps[request] = lane.state[NOW]
     lane.finished[lane.state[FINISHED]] = request
     lane.state[FINISHED] += 1
@@ -254,7 +264,7 @@ def _decode(lane: Lane, requests: Requests, steps: int) -> None:
     size = lane.limits[BLOCK_SIZE]
     # The tokens that the last step writes get their blocks in the next one: they count to HELD, which may
     # then exceed BLOCKS until `_preempt`, and not to the peak.
-    held = s[HELD] + _growth(lane, steps - 1)
+    held = s[HELD] + _growth(lane.residues, -s[STEP], steps - 1, s[RUNNING], size)
     s[PEAK] = max(s[PEAK], held)
     s[HELD] = held + lane.residues[(1 - s[STEP] - steps) % size]
     s[CONTEXT] += steps * s[RUNNING]
@@ -262,7 +272,8 @@ def _decode(lane: Lane, requests: Requests, steps: int) -> None:
     while s[RUNNING] > 0 and lane.finish_step[0] == s[STEP]:
         request = lane.running[0]
         context = requests.input_tokens[request] + requests.output_tokens[request]
-        _remove(lane, 0)
+        s[RUNNING] -= 1
+        _remove(lane.finish_step, lane.running, s[RUNNING], 0)
         s[CONTEXT] -= context
         s[HELD] -= _blocks(lane, context)
         lane.residues[(context - s[STEP]) % size] -= 1
@@ -287,7 +298,8 @@ def _preempt(lane: Lane, requests: Requests) -> None:
         left = lane.finish_step[at] - s[STEP]
         requests.generated[request] = requests.output_tokens[request] - left
         context = requests.input_tokens[request] + requests.generated[request]
-        _remove(lane, at)
+        s[RUNNING] -= 1
+        _remove(lane.finish_step, lane.running, s[RUNNING], at)
         s[CONTEXT] -= context
         s[HELD] -= _blocks(lane, context)
         lane.residues[(context - s[STEP]) % lane.limits[BLOCK_SIZE]] -= 1
@@ -387,7 +399,9 @@ def _end_prefills(lane: Lane, requests: Requests) -> None:
         else:
             s[CONTEXT] += context
             lane.residues[(context - s[STEP]) % lane.limits[BLOCK_SIZE]] += 1
-            _push(lane, s[STEP] + requests.output_tokens[request] - written, request)
+            step = s[STEP] + requests.output_tokens[request] - written
+            _push(lane.finish_step, lane.running, s[RUNNING], step, request)
+            s[RUNNING] += 1
     _count_late(lane, requests)
 
 
@@ -429,9 +443,9 @@ def _advance_skipping(fleet: Fleet, requests: Requests, which: int, until_ps: in
         limits,
         fleet.pair_ps[which],
         fleet.state[which],
-        fleet.finish_step[which],
-        fleet.running[which],
-        fleet.residues[which],
+        fleet.finish_step[which, 0],
+        fleet.running[which, 0],
+        fleet.residues[which, 0],
         fleet.preempted[which],
         fleet.filled[which],
         fleet.finished[which],
@@ -546,9 +560,7 @@ def _join(pipeline: Pipeline, requests: Requests, members: Ints, request: int, t
     requests.aloft[request] += 1
     if context > requests.prompt[request]:
         s[READ] += context
-        s[FEWEST] = min(s[FEWEST], requests.output_tokens[request] - requests.generated[request])
     else:
-        s[FEWEST] = 0
         s[PAIRS] += tokens * end - tokens * (tokens - 1) // 2
         if end == requests.prompt[request]:
             s[HALF_DONE] -= 1
@@ -579,22 +591,20 @@ def _join_decoding(pipeline: Pipeline, requests: Requests, members: Ints) -> Non
     """One token of each that decodes and is not in flight. The innermost loop of a pipeline: sums are kept in locals,
     since the compiler must take it that every store may change the state."""
     s, ready = pipeline.state, pipeline.ready
-    before, read, fewest = s[COUNT], s[READ], s[FEWEST]
+    before, read = s[COUNT], s[READ]
     joining = min(s[READY], pipeline.limits[BATCH_SEQS] - before)
     for i in range(joining):
         # `_join` with the one token that is not yet computed.
         request = ready[i]
-        written = requests.generated[request]
-        context = requests.input_tokens[request] + written
+        context = requests.input_tokens[request] + requests.generated[request]
         requests.computed[request] = context
         requests.aloft[request] += 1
         read += context
-        fewest = min(fewest, requests.output_tokens[request] - written)
         members[before + i] = request
     for i in range(joining, s[READY]):
         ready[i - joining] = ready[i]
     s[READY] -= joining
-    s[COUNT], s[READ], s[FEWEST] = before + joining, read, fewest
+    s[COUNT], s[READ] = before + joining, read
     s[TOKENS] += joining
     s[WRITING] += joining
 
@@ -675,7 +685,7 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
         _throw_out(pipeline, requests)
     slot = pipeline.flights[(s[OLDEST] + s[FLIGHTS]) % limits[STAGES], SLOT]
     members = pipeline.members[slot]
-    s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST], s[FEWEST] = 0, 0, 0, 0, 0, 0, NEVER
+    s[COUNT], s[WRITING], s[TOKENS], s[READ], s[PAIRS], s[LONGEST] = 0, 0, 0, 0, 0, 0
     decoding, drafts = 0, 0
     # vLLM's first scheduler takes prompts before it decodes; V1, below, decodes before it takes prompts.
     if limits[CHUNKED] == 0:
@@ -692,22 +702,20 @@ def _form(pipeline: Pipeline, requests: Requests) -> bool:
     if s[COUNT] == 0:
         return False
     s[PEAK] = max(s[PEAK], s[HELD])
-    base = _token_ps(pipeline, s[TOKENS]) + pipeline.sequence_ps[s[WRITING]]
+    duration = _token_ps(pipeline, s[TOKENS]) + pipeline.sequence_ps[s[WRITING]]
     if limits[SPECULATES] != 0:
-        base += pipeline.draft_ps[decoding] + drafts * limits[DRAFT_CONTEXT_PS] * s[READ]
-        s[FEWEST] = 0
-    duration = base + limits[CONTEXT_PS] * s[READ] + np.int64(pipeline.pair_ps * s[PAIRS])
+        duration += pipeline.draft_ps[decoding] + drafts * limits[DRAFT_CONTEXT_PS] * s[READ]
+    duration += limits[CONTEXT_PS] * s[READ] + np.int64(pipeline.pair_ps * s[PAIRS])
     s[BUSY] += duration
     flight = pipeline.flights[slot]
-    flight[SIZE], flight[READS], flight[LEFT], flight[BASE_PS] = s[COUNT], s[READ], s[FEWEST], base
-    flight[DRAFTS] = drafts
+    flight[SIZE], flight[DRAFTS] = s[COUNT], drafts
     flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
     s[FLIGHTS] += 1
     return True
 
 
 @inlined
-def _pass_stages(pipeline: Pipeline, now: int, duration: int) -> int:
+def _pass_stages(pipeline: Ring | Pipeline, now: int, duration: int) -> int:
     """Instant when a batch that enters now leaves the last stage; each stage serves batches in order, one at a
     time.
     """
@@ -778,7 +786,7 @@ def _land(pipeline: Pipeline, requests: Requests) -> None:
 
 
 @inlined
-def _lands_next_ps(pipeline: Pipeline) -> int:
+def _lands_next_ps(pipeline: Ring | Pipeline) -> int:
     s = pipeline.state
     if s[FLIGHTS] == 0:
         return NEVER
@@ -786,87 +794,284 @@ def _lands_next_ps(pipeline: Pipeline) -> int:
 
 
 @inlined
-def _joins_next_ps(pipeline: Pipeline, requests: Requests) -> int:
-    """Instant when the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
-    s, limits = pipeline.state, pipeline.limits
-    request = pipeline.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
-    if request < 0 or s[RUNNING] >= limits[MAX_SEQS]:
-        return NEVER
-    blocks = _blocks(pipeline, _context(requests, request) + 1)
-    if s[HELD] + blocks + limits[WATERMARK] > limits[BLOCKS]:
-        return NEVER
-    return int(requests.arrival_ps[request])
+def _throw_out_of(ring: Ring, requests: Requests, slot: int) -> None:
+    """`_throw_out` among those in `slot`, whose batch has landed, and a half-done prompt with nothing in flight."""
+    s, flight = ring.state, ring.flights[slot]
+    request = s[PARTIAL]
+    # Nobody is admitted behind a half-done prompt.
+    if request >= 0 and requests.aloft[request] == 0:
+        s[PARTIAL] = -1
+        s[HELD] -= _blocks(ring, requests.input_tokens[request] + requests.generated[request] + 1)
+    else:
+        steps, decoding = ring.finish_step[slot], ring.decoding[slot]
+        at = 0
+        for i in range(1, flight[SIZE]):
+            if requests.admission[decoding[i]] > requests.admission[decoding[at]]:
+                at = i
+        request = decoding[at]
+        requests.generated[request] = requests.output_tokens[request] - (steps[at] - flight[STEPS])
+        context = requests.input_tokens[request] + requests.generated[request]
+        flight[SIZE] -= 1
+        _remove(steps, decoding, flight[SIZE], at)
+        flight[READS] -= context
+        s[HELD] -= _blocks(ring, context)
+        ring.residues[slot, (context - flight[STEPS]) % ring.limits[BLOCK_SIZE]] -= 1
+    s[RUNNING] -= 1
+    ring.preempted[s[PREEMPTED]] = request
+    s[PREEMPTED] += 1
+    s[PREEMPTIONS] += 1
 
 
 @inlined
-def _rounds_that_change_nothing(pipeline: Pipeline) -> int:
-    """Number of times that each batch can land before one lacks blocks, at worst; 0 if they do not come back as
-    they were.
-    """
-    s, limits = pipeline.state, pipeline.limits
-    if s[RUNNING] == 0:
-        return 0
-    size = 0
-    for i in range(s[FLIGHTS]):
-        flight = pipeline.flights[pipeline.flights[(s[OLDEST] + i) % limits[STAGES], SLOT]]
-        if flight[LEFT] == 0:
-            return 0
-        size += flight[SIZE]
-    # Somebody is in no batch, and will change the next one that leaves.
-    if size < s[RUNNING]:
-        return 0
-    return int((limits[BLOCKS] - s[HELD]) // s[RUNNING] * limits[BLOCK_SIZE])
+def _leave(ring: Ring, requests: Requests) -> bool:
+    """Sends a batch of who decodes in the next slot and of prompts into the ring; False if there is neither."""
+    s, limits = ring.state, ring.limits
+    place = s[OLDEST] + s[FLIGHTS]
+    slot = ring.flights[place - limits[STAGES] if place >= limits[STAGES] else place, SLOT]
+    while s[HELD] > limits[BLOCKS]:
+        _throw_out_of(ring, requests, slot)
+    flight, members = ring.flights[slot], ring.members[slot]
+    tokens, writing, pairs, joined = flight[SIZE], flight[SIZE], 0, 0
+    while tokens < limits[MAX_TOKENS]:
+        request = s[PARTIAL]
+        if request < 0:
+            request = ring.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+            if request < 0 or requests.arrival_ps[request] > s[NOW] or s[RUNNING] >= limits[MAX_SEQS]:
+                break
+            blocks = _blocks(ring, requests.input_tokens[request] + requests.generated[request] + 1)
+            if s[HELD] + blocks > limits[BLOCKS]:
+                break
+            s[HELD] += blocks
+            if s[PREEMPTED] > 0:
+                s[PREEMPTED] -= 1
+            else:
+                s[NEXT] = requests.following[request]
+            requests.computed[request] = requests.cached_tokens[request]
+            requests.admission[request] = s[ADMISSIONS]
+            s[ADMISSIONS] += 1
+            s[RUNNING] += 1
+        prompt = requests.input_tokens[request] + requests.generated[request]
+        chunk = min(prompt - requests.computed[request], limits[MAX_TOKENS] - tokens)
+        end = requests.computed[request] + chunk
+        requests.computed[request] = end
+        requests.aloft[request] += 1
+        pairs += chunk * end - chunk * (chunk - 1) // 2
+        tokens += chunk
+        if end == prompt:
+            s[PARTIAL] = -1
+            writing += 1
+            members[joined] = request
+        else:
+            s[PARTIAL] = request
+            # `~` and not `-`: request 0 has no negative.
+            members[joined] = ~request
+        joined += 1
+    if tokens == 0:
+        return False
+    s[PEAK] = max(s[PEAK], s[HELD])
+    duration = _token_ps(ring, tokens) + ring.sequence_ps[writing]
+    duration += limits[CONTEXT_PS] * flight[READS] + np.int64(ring.pair_ps * pairs)
+    s[BUSY] += duration
+    flight[JOINED] = joined
+    flight[ENDS] = _pass_stages(ring, s[NOW], duration)
+    s[FLIGHTS] += 1
+    return True
 
 
 @inlined
-def _go_round(pipeline: Pipeline, requests: Requests, until_ps: int) -> None:
-    """Batches that only decode land and leave again, as long as none finishes, lacks blocks or could grow."""
-    s, limits, flights = pipeline.state, pipeline.limits, pipeline.flights
-    rounds = _rounds_that_change_nothing(pipeline)
-    if rounds == 0:
+def _return(ring: Ring, requests: Requests) -> None:
+    """The oldest batch in flight lands; who has more to write is in its slot, which is the next to leave."""
+    s, flights = ring.state, ring.flights
+    slot = flights[s[OLDEST], SLOT]
+    _turn(ring)
+    s[FLIGHTS] -= 1
+    s[FINISHED] = 0
+    s[NOW] = flights[slot, ENDS]
+    if flights[slot, SIZE] > 0:
+        _decode_in(ring, requests, slot)
+    if flights[slot, JOINED] > 0:
+        _begin_in(ring, requests, slot)
+    s[RUNNING] -= s[FINISHED]
+    _count_late(ring, requests)
+
+
+@inlined
+def _decode_in(ring: Ring, requests: Requests, slot: int) -> None:
+    """`_decode` by one step, of those in a slot."""
+    s, flight, size = ring.state, ring.flights[slot], ring.limits[BLOCK_SIZE]
+    steps, decoding, residues = ring.finish_step[slot], ring.decoding[slot], ring.residues[slot]
+    step, running, read = flight[STEPS], flight[SIZE], flight[READS]
+    while running > 0 and steps[0] == step + 1:
+        request = decoding[0]
+        running -= 1
+        _remove(steps, decoding, running, 0)
+        # The last token written never gets a block: no step follows that would read it.
+        context = requests.input_tokens[request] + requests.output_tokens[request] - 1
+        read -= context
+        s[HELD] -= _blocks(ring, context)
+        residues[(context - step) % size] -= 1
+        _finish(ring, requests, request)
+    s[HELD] += residues[-step % size]
+    flight[STEPS], flight[SIZE], flight[READS] = step + 1, running, read + running
+
+
+@inlined
+def _begin_in(ring: Ring, requests: Requests, slot: int) -> None:
+    """Prompts of a batch that has landed: those that it completed have written their first token."""
+    s, flight, now = ring.state, ring.flights[slot], ring.state[NOW]
+    for i in range(flight[JOINED]):
+        member = ring.members[slot, i]
+        request = member if member >= 0 else ~member
+        requests.aloft[request] -= 1
+        if member < 0:
+            continue
+        written = requests.generated[request] + 1
+        context = requests.input_tokens[request] + written
+        if requests.first_token_ps[request] < 0:
+            requests.first_token_ps[request] = now
+        if written == requests.output_tokens[request]:
+            s[HELD] -= _blocks(ring, context)
+            _finish(ring, requests, request)
+        else:
+            step = flight[STEPS] + requests.output_tokens[request] - written
+            _push(ring.finish_step[slot], ring.decoding[slot], flight[SIZE], step, request)
+            flight[SIZE] += 1
+            flight[READS] += context
+            ring.residues[slot, (context - flight[STEPS]) % ring.limits[BLOCK_SIZE]] += 1
+    flight[JOINED] = 0
+
+
+@inlined
+def _go_round(ring: Ring, requests: Requests, until_ps: int) -> None:
+    """Batches that only decode land and leave again until before one finishes, could grow or lacks blocks."""
+    s, limits, flights = ring.state, ring.limits, ring.flights
+    if s[FLIGHTS] == 0 or s[PARTIAL] >= 0:
         return
-    stages, read_ps = limits[STAGES], limits[CONTEXT_PS]
-    before_ps = min(_joins_next_ps(pipeline, requests), until_ps)
-    went = False
+    for place in range(limits[STAGES]):
+        if flights[place, JOINED] > 0:
+            return
+    before_ps = min(until_ps, _joins_next_ps(ring, requests))
+    was = s[NOW]
+    if s[FLIGHTS] == 1:
+        _skip_turns(ring, before_ps)
+    else:
+        _take_turns(ring, before_ps)
+    if s[NOW] > was:
+        s[PEAK] = max(s[PEAK], s[HELD])
+        s[FINISHED] = 0
+        _count_late(ring, requests)
+
+
+@inlined
+def _take_turns(ring: Ring, before_ps: int) -> None:
+    """Batches in flight land and leave one after the other."""
+    s, limits, flights = ring.state, ring.limits, ring.flights
     while True:
         slot = flights[s[OLDEST], SLOT]
-        flight = flights[slot]
-        if flight[ENDS] >= before_ps or flight[LEFT] == 1 or flight[STEPS] == rounds:
-            break
+        flight, step = flights[slot], flights[slot, STEPS]
+        taken = ring.residues[slot, -step % limits[BLOCK_SIZE]]
+        finishes = ring.finish_step[slot, 0] == step + 1
+        if finishes or flight[ENDS] >= before_ps or s[HELD] + taken > limits[BLOCKS]:
+            return
+        running = flight[SIZE]
         s[NOW] = flight[ENDS]
-        flight[LEFT] -= 1
-        flight[STEPS] += 1
-        flight[READS] += flight[SIZE]
-        duration = flight[BASE_PS] + read_ps * flight[READS]
+        s[HELD] += taken
+        flight[STEPS] = step + 1
+        flight[READS] += running
+        duration = _token_ps(ring, running) + ring.sequence_ps[running] + limits[CONTEXT_PS] * flight[READS]
         s[BUSY] += duration
-        flight[ENDS] = _pass_stages(pipeline, s[NOW], duration)
-        # It takes the first place behind those in flight, whose slot moves to the place that it leaves.
-        last = (s[OLDEST] + s[FLIGHTS]) % stages
-        flights[s[OLDEST], SLOT] = flights[last, SLOT]
-        flights[last, SLOT] = slot
-        s[OLDEST] = (s[OLDEST] + 1) % stages
-        went = True
-    if went:
-        s[FINISHED] = 0
-        _pass_on(pipeline, requests)
-        _count_late(pipeline, requests)
+        flight[ENDS] = _pass_stages(ring, s[NOW], duration)
+        _turn(ring)
 
 
 @inlined
-def _pass_on(pipeline: Pipeline, requests: Requests) -> None:
-    """The steps that batches went round are those of their sequences."""
-    s = pipeline.state
-    for i in range(s[FLIGHTS]):
-        slot = pipeline.flights[(s[OLDEST] + i) % pipeline.limits[STAGES], SLOT]
-        steps = pipeline.flights[slot, STEPS]
-        pipeline.flights[slot, STEPS] = 0
-        for j in range(pipeline.flights[slot, SIZE]):
-            request = pipeline.members[slot, j]
-            context = _context(requests, request)
-            s[HELD] += _blocks(pipeline, context + steps) - _blocks(pipeline, context)
-            requests.generated[request] += steps
-            requests.computed[request] += steps
-    s[PEAK] = max(s[PEAK], s[HELD])
+def _skip_turns(ring: Ring, before_ps: int) -> None:
+    """`_take_turns` of a lone batch, all at once."""
+    s, limits, flights = ring.state, ring.limits, ring.flights
+    slot = flights[s[OLDEST], SLOT]
+    flight, running, size = flights[slot], flights[slot, SIZE], limits[BLOCK_SIZE]
+    turns = min(ring.finish_step[slot, 0] - flight[STEPS] - 1, (limits[BLOCKS] - s[HELD]) // running * size)
+    if turns <= 0 or flight[ENDS] >= before_ps:
+        return
+    more_ps = limits[CONTEXT_PS] * running
+    first_ps = (
+        _token_ps(ring, running) + ring.sequence_ps[running] + limits[CONTEXT_PS] * flight[READS] + more_ps
+    )
+    # The last of the turns begins with a landing, so that only those before it must end in time.
+    if (turns - 1) * first_ps + more_ps * ((turns - 1) * (turns - 2) // 2) >= before_ps - flight[ENDS]:
+        turns = min(turns, _steps_to_pass(before_ps - flight[ENDS], first_ps, more_ps))
+    duration = turns * first_ps + more_ps * (turns * (turns - 1) // 2)
+    last_ps = first_ps + more_ps * (turns - 1)
+    s[BUSY] += duration
+    s[NOW] = flight[ENDS] + duration - last_ps
+    flight[ENDS] = _pass_stages(ring, s[NOW], last_ps)
+    s[HELD] += _growth(ring.residues[slot], -flight[STEPS], turns, running, size)
+    flight[STEPS] += turns
+    flight[READS] += turns * running
+
+
+@inlined
+def _turn(ring: Ring) -> None:
+    """The slot that is first in the order of landing comes behind all that are in flight."""
+    s, flights = ring.state, ring.flights
+    oldest, last = s[OLDEST], s[OLDEST] + s[FLIGHTS]
+    last = last - ring.limits[STAGES] if last >= ring.limits[STAGES] else last
+    slot = flights[oldest, SLOT]
+    flights[oldest, SLOT] = flights[last, SLOT]
+    flights[last, SLOT] = slot
+    s[OLDEST] = oldest + 1 if oldest + 1 < ring.limits[STAGES] else 0
+
+
+@inlined
+def _joins_next_ps(ring: Ring, requests: Requests) -> int:
+    """Instant when the queue's head could be admitted if nothing but contexts changes; NEVER if it could not."""
+    s, limits = ring.state, ring.limits
+    request = ring.preempted[s[PREEMPTED] - 1] if s[PREEMPTED] > 0 else s[NEXT]
+    if request < 0 or s[RUNNING] >= limits[MAX_SEQS]:
+        return NEVER
+    blocks = _blocks(ring, requests.input_tokens[request] + requests.generated[request] + 1)
+    return NEVER if s[HELD] + blocks > limits[BLOCKS] else int(requests.arrival_ps[request])
+
+
+@inlined
+def _advance_ring(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
+    limits = fleet.limits[which]
+    ring = Ring(
+        fleet.token_ps[limits[TOKEN_AT] : limits[TOKEN_END]],
+        fleet.sequence_ps[limits[SEQUENCE_AT] : limits[SEQUENCE_END]],
+        limits,
+        fleet.pair_ps[which],
+        fleet.state[which],
+        fleet.finish_step[which],
+        fleet.running[which],
+        fleet.residues[which],
+        fleet.preempted[which],
+        fleet.members[which],
+        fleet.finished[which],
+        fleet.flights[which],
+    )
+    s = ring.state
+    while s[STOPPED] == 0:
+        if s[CHANGED] != 0:
+            if s[NOW] >= until_ps:
+                s[WAKE] = s[NOW]
+                return
+            while s[FLIGHTS] < limits[STAGES] and _leave(ring, requests):
+                pass
+            s[CHANGED] = 0
+            _go_round(ring, requests, until_ps)
+        now = _lands_next_ps(ring)
+        # What arrives is looked at when a batch ends, but for an engine with nothing to do.
+        if s[FLIGHTS] == 0 and s[NEXT] >= 0:
+            now = requests.arrival_ps[s[NEXT]]
+        if now > until_ps or now == NEVER:
+            s[WAKE] = now
+            return
+        s[CHANGED] = 1
+        if s[FLIGHTS] > 0:
+            _return(ring, requests)
+        else:
+            s[NOW] = now
 
 
 @inlined
@@ -880,7 +1085,6 @@ def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int)
             while s[FLIGHTS] < stages and _form(pipeline, requests):
                 pass
             s[CHANGED] = 0
-            _go_round(pipeline, requests, until_ps)
         now = _lands_next_ps(pipeline)
         # vLLM V1 looks at what arrived only when a batch ends, but for an engine with nothing to do; Vidur
         # looks at once.
@@ -903,8 +1107,11 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
 
     An iteration is scheduled only when it starts before `until_ps`, so that what arrives then can still join.
     """
-    if fleet.limits[which, STEP_BY_STEP] == 0:
+    if fleet.limits[which, ENGINE] == SKIPPING:
         _advance_skipping(fleet, requests, which, until_ps)
+        return
+    if fleet.limits[which, ENGINE] == IN_RING:
+        _advance_ring(fleet, requests, which, until_ps)
         return
     limits = fleet.limits[which]
     pipeline = Pipeline(
@@ -913,7 +1120,7 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
         limits,
         fleet.pair_ps[which],
         fleet.state[which],
-        fleet.running[which],
+        fleet.running[which, 0],
         fleet.filled[which],
         fleet.preempted[which],
         fleet.finished[which],
@@ -1092,15 +1299,6 @@ def _deliver(
     return left
 
 
-@compiled
-def _schedule(fleet: Fleet, requests: Requests, now: int) -> None:
-    """Schedules what all lanes do at `now`, when all has ended and come that does then."""
-    for which in range(fleet.state.shape[0]):
-        if fleet.state[which, WAKE] <= now:
-            # `now + 1`, for an iteration is scheduled before `until` only: these start at `now` itself.
-            advance(fleet, requests, which, now + 1)
-
-
 @inlined
 def _at(borders: Floats, load: float) -> int:
     """`Ladder.at`."""
@@ -1223,6 +1421,78 @@ def _client_ps(requests: Requests, sites: Sites, which: int, visit: int) -> int:
     return int(fixed) + int(np.rint(steps * pace))
 
 
+@inlined
+def _next_ps(requests: Requests, network: Network, paths: Paths, wakes_ps: int) -> int:
+    """The next instant at which anything is; the first lane wakes at `wakes_ps`."""
+    now, entered = wakes_ps, network.entered[0]
+    if entered < network.entry.size:
+        now = min(now, _enters_ps(requests, network, paths, entered))
+    if paths.waiting[0] > 0:
+        now = min(now, paths.later_ps[0])
+    for group in range(network.again_ps.size):
+        now = min(now, network.again_ps[group])
+    return now
+
+
+@inlined
+def _enters_ps(requests: Requests, network: Network, paths: Paths, at: int) -> int:
+    """Arrival from outside of the visit `at` in order."""
+    return int(paths.arrival_ps[at] if paths.arrival_ps.size > 0 else requests.arrival_ps[network.entry[at]])
+
+
+@inlined
+def _come(requests: Requests, network: Network, paths: Paths, now: int) -> int:
+    """What comes from outside at `now`, or has waited until then; returns how many visits are due."""
+    due, entered = 0, network.entered[0]
+    while entered < network.entry.size and _enters_ps(requests, network, paths, entered) <= now:
+        chooses = paths.arrival_ps.size > 0
+        visit = _set_out(network, paths, entered, now) if chooses else network.entry[entered]
+        looked_ps = paths.looked_ps[paths.gear[entered], entered] if paths.looked_ps.size > 0 else 0
+        if looked_ps > 0:
+            _wait(paths, ~visit, now + looked_ps)
+        else:
+            network.due[due] = visit
+            due += 1
+        entered += 1
+    network.entered[0] = entered
+    while paths.waiting[0] > 0 and paths.later_ps[0] <= now:
+        visit = _told(paths)
+        if visit < 0:
+            network.due[due] = ~visit
+            due += 1
+        elif requests.finish_ps[visit] < 0:
+            requests.finish_ps[visit] = now
+            due = _answered(network, paths, visit, due, now)
+        else:
+            due = _set_off(network, visit, due)
+    return due
+
+
+@inlined
+def _end(
+    fleet: Fleet,
+    requests: Requests,
+    sites: Sites,
+    network: Network,
+    paths: Paths,
+    which: int,
+    due: int,
+    now: int,
+) -> int:
+    """Sets off what follows on all that lane `which` has finished; returns how many visits are due then."""
+    for i in range(fleet.state[which, FINISHED]):
+        visit = fleet.finished[which, i]
+        paths.wait_ps[visit] += _client_ps(requests, sites, which, visit)
+        due = _answered(network, paths, visit, due, now)
+    fleet.state[which, FINISHED] = 0
+    group = network.serves[which]
+    if network.by_load[group] != OWN_RULE:
+        learn(fleet, sites, which, group)
+    elif network.again_ps[group] < NEVER:
+        network.again_ps[group] = now
+    return due
+
+
 @compiled
 def together(
     fleet: Fleet, requests: Requests, sites: Sites, network: Network, paths: Paths, until_ps: int
@@ -1234,64 +1504,34 @@ def together(
     called again, it goes on from there. -1 where all before `until_ps` has been.
     """
     lanes = fleet.state.shape[0]
-    chooses = paths.arrival_ps.size > 0
-    if network.paused_ps[0] >= 0:
-        _schedule(fleet, requests, network.paused_ps[0])
-        network.paused_ps[0] = -1
+    now, network.paused_ps[0] = network.paused_ps[0], -1
+    goes_on, wakes_ps = now >= 0, NEVER
+    for which in range(lanes):
+        wakes_ps = min(wakes_ps, fleet.state[which, WAKE])
     while True:
-        entered = network.entered[0]
-        now = NEVER
-        if entered < network.entry.size:
-            now = paths.arrival_ps[entered] if chooses else requests.arrival_ps[network.entry[entered]]
-        if paths.waiting[0] > 0:
-            now = min(now, paths.later_ps[0])
-        for which in range(lanes):
-            now = min(now, fleet.state[which, WAKE])
-        for group in range(network.again_ps.size):
-            now = min(now, network.again_ps[group])
-        if now >= until_ps:
-            return -1
         due = 0
-        while entered < network.entry.size:
-            if (paths.arrival_ps[entered] if chooses else requests.arrival_ps[network.entry[entered]]) > now:
-                break
-            visit = _set_out(network, paths, entered, now) if chooses else network.entry[entered]
-            looked_ps = paths.looked_ps[paths.gear[entered], entered] if paths.looked_ps.size > 0 else 0
-            if looked_ps > 0:
-                _wait(paths, ~visit, now + looked_ps)
-            else:
-                network.due[due] = visit
-                due += 1
-            entered += 1
-        network.entered[0] = entered
-        while paths.waiting[0] > 0 and paths.later_ps[0] <= now:
-            visit = _told(paths)
-            if visit < 0:
-                network.due[due] = ~visit
-                due += 1
-            elif requests.finish_ps[visit] < 0:
-                requests.finish_ps[visit] = now
-                due = _answered(network, paths, visit, due, now)
-            else:
-                due = _set_off(network, visit, due)
-        for which in range(lanes):
-            if fleet.state[which, WAKE] <= now:
-                advance(fleet, requests, which, now)
-                for i in range(fleet.state[which, FINISHED]):
-                    visit = fleet.finished[which, i]
-                    paths.wait_ps[visit] += _client_ps(requests, sites, which, visit)
-                    due = _answered(network, paths, visit, due, now)
-                fleet.state[which, FINISHED] = 0
-                group = network.serves[which]
-                if network.by_load[group] != OWN_RULE:
-                    learn(fleet, sites, which, group)
-                elif network.again_ps[group] < NEVER:
-                    network.again_ps[group] = now
-        left = _deliver(fleet, requests, sites, network, paths, due=due, now=now)
-        asks = left > 0
-        for group in range(network.again_ps.size):
-            asks = asks or network.again_ps[group] <= now
-        if asks:
-            network.paused_ps[0] = now
-            return left
-        _schedule(fleet, requests, now)
+        if not goes_on:
+            now = _next_ps(requests, network, paths, wakes_ps)
+            if now >= until_ps:
+                return -1
+            due = _come(requests, network, paths, now)
+        # What ends at `now`, then, when all has come that does so too, what begins: in one loop, since `advance` is
+        # compiled into each place that calls it.
+        for begins in range(1 if goes_on else 0, 2):
+            wakes_ps = NEVER
+            for which in range(lanes):
+                if fleet.state[which, WAKE] <= now:
+                    # `now + 1`, for an iteration is scheduled before `until` only: these start at `now` itself.
+                    advance(fleet, requests, which, now + begins)
+                    if begins == 0:
+                        due = _end(fleet, requests, sites, network, paths, which, due, now)
+                wakes_ps = min(wakes_ps, fleet.state[which, WAKE])
+            if begins == 0:
+                left = _deliver(fleet, requests, sites, network, paths, due=due, now=now)
+                asks = left > 0
+                for group in range(network.again_ps.size):
+                    asks = asks or network.again_ps[group] <= now
+                if asks:
+                    network.paused_ps[0] = now
+                    return left
+        goes_on = False
