@@ -19,7 +19,7 @@ AS_MANY_AS_THERE_ARE = frozenset(
             "words",
             "cascadia_command",
         ),  # each value is one more of the same
-        *("Lane", "Pipeline", "look_up", "descend"),  # in what numba compiles
+        *("Lane", "Ring", "Pipeline", "look_up", "descend"),  # in what numba compiles
     }
 )
 PLACES = ("cascadia", "sim/cascadia_sim", "judge/cascadia_judge", "traces/cascadia_traces")

@@ -1524,7 +1524,7 @@ def together(
                     # `now + 1`, for an iteration is scheduled before `until` only: these start at `now` itself.
                     advance(fleet, requests, which, now + begins)
                     if begins == 0:
-                        due = _end(fleet, requests, sites, network, paths, which, due, now)
+                        due = _end(fleet, requests, sites, network, paths, which, due=due, now=now)
                 wakes_ps = min(wakes_ps, fleet.state[which, WAKE])
             if begins == 0:
                 left = _deliver(fleet, requests, sites, network, paths, due=due, now=now)
