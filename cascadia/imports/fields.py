@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from cascadia_traces.formats.epoch import EPOCH_UNITS
+from cascadia_traces.formats.epoch import epoch_s_of, epoch_s_of_date, is_day
 
 TRUE = ("true", "t", "yes", "y")
 FALSE = ("false", "f", "no", "n")
@@ -36,12 +36,13 @@ def moment_s(value: Any) -> float:
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=UTC)).timestamp()
     if isinstance(value, str):
+        if is_day(value):
+            return math.nan
         try:
-            return moment_s(datetime.fromisoformat(value.strip().removesuffix(" UTC")))
+            return epoch_s_of_date(value.strip().removesuffix(" UTC"))
         except ValueError:
             pass
-    size = number(value)
-    return next((size / unit for unit, beyond in EPOCH_UNITS if abs(size) < beyond), math.nan)
+    return epoch_s_of(number(value))
 
 
 def number(value: Any) -> float:

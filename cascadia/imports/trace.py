@@ -75,7 +75,7 @@ def _arrivals(
     if len(bad):
         row = records[bad[0]]
         said = f"its time is {row.get('arrival_s')!r}"
-        raise BadInput(row.where, said, "write seconds, or a date like 2026-11-23 18:15:46")
+        raise BadInput(row.where, said, "write seconds, or a date with its time, like 2026-11-23 18:15:46")
     if times.min() < _FROM_A_START_S and times.max() > _DATES_S:
         row = records[int(times.argmin())]
         raise BadInput(

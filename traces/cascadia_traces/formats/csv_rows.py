@@ -7,9 +7,10 @@ import numpy as np
 
 from cascadia_traces.arrow import numbers
 from cascadia_traces.checks import Floats
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.csv_fault import csv_fault
 from cascadia_traces.formats.detect import find_columns, first_value, header
-from cascadia_traces.formats.epoch import epoch_s
+from cascadia_traces.formats.epoch import epoch_s, is_day
 from cascadia_traces.formats.layout import Layout
 from cascadia_traces.formats.rows import Rows
 from cascadia_traces.formats.source import Source
@@ -31,6 +32,9 @@ def read_csv(source: Source, layout: Layout, on_progress: Callable[[int], None])
     found = find_columns(source, layout, names)
     first = first_value(source, head_lines, found["arrival_s"])
     dated = layout.dated or (layout.epoch and not _is_number(first))
+    if dated and is_day(first):
+        said = f"{first!r} is a day without a time"
+        raise BadInput(f"{source.name}, row 1", said, "write a date like 2023-11-16 18:15:46.680")
     types = {ours: _type(ours, dated, first) for ours in found}
     # Names of our own making, so that neither duplicates nor odd headers reach pyarrow.
     arguments: dict[str, Any] = {

@@ -7,14 +7,13 @@ request has any is refused.
 """
 
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
 
 from cascadia_traces.checks import Floats
 from cascadia_traces.errors import BadInput
-from cascadia_traces.formats.epoch import EPOCH_UNITS
+from cascadia_traces.formats.epoch import epoch_s_of, epoch_s_of_date
 from cascadia_traces.formats.json_lines import Batch, Object, numbers_of, read_objects, texts_of
 from cascadia_traces.formats.layout import Layout
 from cascadia_traces.formats.names import OPENAI_PAIRS, OPENAI_SESSIONS, OPENAI_TIMES
@@ -109,16 +108,13 @@ def _epoch_s(where: str, time: Any) -> float:
     """Seconds since 1970 from a number (s, ms, us or ns, told by its size) or a date in ISO 8601."""
     if type(time) is str:
         try:
-            date = datetime.fromisoformat(time)
+            return epoch_s_of_date(time)
         except ValueError:
-            raise BadInput(where, f"{time[:40]!r} is not a date", "write it in ISO 8601") from None
-        return (date if date.tzinfo else date.replace(tzinfo=UTC)).timestamp()
+            said = f"{time[:40]!r} is not a date with a time of day"
+            raise BadInput(where, said, "write it in ISO 8601") from None
     if type(time) not in (int, float):
         raise BadInput(where, "the time is neither a number nor a date", f"write it as in {EXAMPLE}")
-    for unit, beyond in EPOCH_UNITS:
-        if abs(time) < beyond:
-            return float(time / unit)
-    return float("nan")
+    return epoch_s_of(time)
 
 
 def _prefixes(source: Source, batch: Batch, cached: list[Any], inputs: Floats) -> Floats:

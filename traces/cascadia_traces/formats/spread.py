@@ -14,6 +14,9 @@ import numpy as np
 from cascadia_traces.checks import Floats
 from cascadia_traces.trace import Trace, join
 
+COARSER_S = ((3600.0, 2), (60.0, 3))
+"""Ticks of programs that leave out minutes or seconds, and how many after the first request's a log has to have: by
+chance whole seconds are one once in 60, or in 3,600."""
 ROUNDING_S = 0.01
 """How far from a multiple a time may be; Mooncake's are up to 3 ms off."""
 
@@ -30,6 +33,9 @@ def spread_ticks(
         yield first
         yield from chunks
         return
+    tick_s = next(
+        (coarser for coarser, least in COARSER_S if _met(first.arrival_s, coarser) >= least), tick_s
+    )
     note(f"times are rounded to {tick_s:g} s: spread over it at random (seed {seed})")
     rng = np.random.default_rng(seed)
     held: list[Trace] = [first]
@@ -49,6 +55,11 @@ def on_ticks(arrival_s: Floats, tick_s: float) -> bool:
     """Tells whether all times are multiples of the tick, and some are equal."""
     off_s = np.abs(arrival_s - _tick(arrival_s, tick_s) * tick_s)
     return bool(off_s.max() <= ROUNDING_S) and bool((np.diff(arrival_s) == 0).any())
+
+
+def _met(arrival_s: Floats, tick_s: float) -> int:
+    """How many ticks after 0 there are; 0 where some request is on none."""
+    return len(np.unique(_tick(arrival_s, tick_s))) - 1 if on_ticks(arrival_s, tick_s) else 0
 
 
 def _tick(arrival_s: Floats, tick_s: float) -> Floats:

@@ -15,6 +15,8 @@ from cascadia_traces.trace import BadInput
 from tests.unit.traces.samples import AZURE, MOONCAKE, file_of, trace_of
 
 HEAD = "arrival_s,input_tokens,output_tokens\n"
+AZURE_DAYS = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16,1,1\n2023-11-16,1,1\n"
+OPENAI = '{{"created": {}, "usage": {{"prompt_tokens": 1, "completion_tokens": 1}}}}\n'
 
 
 def row(*values: object) -> str:
@@ -35,6 +37,9 @@ BAD_FILES = {
     "NaN length": (HEAD + "0,1,nan\n", "trace, row 1: output_tokens is NaN or missing"),
     "missing value": (HEAD + "0,1,1\n1,,1\n", "trace, row 2: input_tokens is NaN or missing"),
     "infinite": (HEAD + "0,1,1\ninf,1,1\n", "trace, row 2: the arrival time inf s is beyond"),
+    "days alone": (AZURE_DAYS, "trace, row 1: '2023-11-16' is a day without a time; write a date like"),
+    "a day alone": (OPENAI.format('"2026-11-26"'), "'2026-11-26' is not a date with a time of day"),
+    "digits of a date": (OPENAI.format(20261126100001), "trace, line 1: the arrival time is NaN or missing"),
     "milliseconds": (HEAD + "1.7e12,1,1\n", "write seconds, not ms"),
     "text for a number": (HEAD + "0,1,1\n1,two,1\n", "trace, row 2: input_tokens is not a number: 'two'"),
     "first of two bad": (HEAD + "0,1,1\n1,1,b\n2,a,1\n", "trace, row 2: output_tokens is not a number: 'b'"),

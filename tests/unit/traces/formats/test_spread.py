@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from cascadia_traces.formats.reading import iter_trace, read_trace
 from cascadia_traces.formats.spread import on_ticks, spread_ticks
@@ -52,6 +53,19 @@ def test_times_off_the_ticks_or_all_different_are_left_alone() -> None:
     assert not on_ticks(np.array([0, 3, 3, 4.5]), 3.0)
     assert not on_ticks(np.array([0.0, 3.0, 6.0]), 3.0)
     assert on_ticks(np.array([0, 2.999, 2.999, 6.003]), 3.0)
+
+
+@pytest.mark.parametrize(
+    ("tick_s", "ticks", "over_s"), [(60, 5, 60), (3600, 4, 3600), (60, 3, 3), (3, 30, 3)]
+)
+def test_times_without_seconds_or_minutes_are_laid_over_the_minute_or_the_hour(
+    tick_s: int, ticks: int, over_s: int
+) -> None:
+    """Where so few ticks may be whole minutes by chance, they are seconds."""
+    given = trace_of(np.repeat(np.arange(ticks) * float(tick_s), 200).tolist())
+    laid = spread(given, 10_000).arrival_s.reshape(ticks, 200)
+    assert np.all(np.ptp(laid, axis=1) <= over_s)
+    assert np.all(np.ptp(laid, axis=1) > 0.9 * over_s)
 
 
 def test_reading_spreads_only_what_is_rounded_and_says_so(tmp_path: Path) -> None:
