@@ -17,7 +17,7 @@ from cascadia.imports.lengths import has_lengths, lengths, needed, without_faile
 from cascadia.imports.prompts import prompt_name
 from cascadia.imports.records import Record, Records
 from cascadia.imports.tokens import Counter
-from cascadia.planner.problem.quality_judge import likely_scale
+from cascadia.planner.problem.quality_judge import likely_scale, scale_of_quality
 
 _OTHERWISE = {
     "score": "--map score=COLUMN with the truth itself, which plans for a judge that never errs",
@@ -107,7 +107,7 @@ def _cells(
 
 
 def _scores(found: Records, rows: list[Record], column: str, scale: float | None) -> Floats:
-    """Scores (n) on 0-100. A column of truths needs no scale; nor does one of `quality` that exceeds it."""
+    """Scores (n) on 0-100. A column of truths needs no scale."""
     values = [record.get(column) for record in rows]
     truths = [truth(value) for value in values]
     numbers = np.array([number(value) for value in values])
@@ -116,17 +116,15 @@ def _scores(found: Records, rows: list[Record], column: str, scale: float | None
     if any(one is not None for one in truths) and set(numbers) <= {0.0, 1.0}:
         return numbers * 100.0
     numbers[[one is not None for one in truths]] = math.nan
-    if column == "quality" and set(numbers) <= {0.0, 1.0}:
-        return numbers * 100.0
-    if scale is None:
-        _refuse_bad(rows, column, numbers, 100.0)
-        likely = likely_scale(numbers)
-        if likely is not None:
-            said = f"{column} never exceeds {likely:g}, and no scale is named"
-            raise BadInput(found.source, said, f"write --scale {likely:g}, or --scale 100 if they are of 100")
-        return numbers
-    highest = 100.0 if column == "quality" and np.nanmax(numbers) > scale else scale
+    if column == "quality":
+        known = numbers[np.isfinite(numbers)]
+        highest = scale_of_quality(found.source, known, scale) if len(known) else 100.0
+    else:
+        highest = scale or 100.0
     _refuse_bad(rows, column, numbers, highest)
+    if scale is None and highest == 100.0 and (likely := likely_scale(numbers)) is not None:
+        said = f"{column} never exceeds {likely:g}, and no scale is named"
+        raise BadInput(found.source, said, f"write --scale {likely:g}, or --scale 100 if they are of 100")
     return numbers * (100.0 / highest)
 
 

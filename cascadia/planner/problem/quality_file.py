@@ -13,7 +13,13 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
 from cascadia.files.atomic import atomic_write
 from cascadia.planner.problem.quality_format import kind_of, read_arrow
-from cascadia.planner.problem.quality_judge import metadata_of, refuse_unlikely, said_by, settled_scale
+from cascadia.planner.problem.quality_judge import (
+    metadata_of,
+    refuse_unlikely,
+    said_by,
+    scale_of_quality,
+    settled_scale,
+)
 from cascadia_traces.arrow import numbers as arrow_numbers
 from cascadia_traces.arrow import rows_of
 
@@ -199,7 +205,7 @@ def _left_aside(
 
 
 def _numbers(path: Path, name: str, column: Any, rows: Ints, scale: float | None) -> Floats:
-    """Scores come out on 0-100. A column `quality` that exceeds the scale is of 100, as checks give it."""
+    """Scores come out on 0-100."""
     import pyarrow as pa
 
     low, high = NUMBERS[name]
@@ -208,7 +214,10 @@ def _numbers(path: Path, name: str, column: Any, rows: Ints, scale: float | None
         values = arrow_numbers(column.cast(pa.float64())).astype(np.float64)
     except pa.ArrowException:
         values = np.array([_number(value) for value in column.to_pylist()])
-    if scored and scale is not None and not (name == "quality" and np.nanmax(values, initial=0.0) > scale):
+    if name == "quality" and scale != 100.0:
+        known = values[np.isfinite(values)]
+        high = scale_of_quality(str(path), known, scale) if len(known) else high
+    elif scored and scale is not None:
         high = scale
     bad = ~((values >= low) & (values <= high))
     if bad.any():
@@ -219,7 +228,7 @@ def _numbers(path: Path, name: str, column: Any, rows: Ints, scale: float | None
         )
         upper = f"from {low:g} to {high:g}" if scored else f"of at least {low:g}"
         raise BadInput(f"{path} row {rows[first] + 1}", said, f"write a number {upper}")
-    if scored and scale is None:
+    if scored and scale is None and high == 100.0:
         refuse_unlikely(path, name, values)
     return values * (100.0 / high) if scored and high != 100.0 else values
 

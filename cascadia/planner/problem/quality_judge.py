@@ -68,6 +68,24 @@ def refuse_unlikely(path: Path, column: str, values: Any) -> None:
         )
 
 
+def scale_of_quality(where: str, values: Any, scale: float | None) -> float:
+    """Scale of a column `quality` (n numbers) beside scores that go up to `scale`, below 100 (None: nobody said).
+
+    It need not be theirs: 0 and 1 alone are wrong and right, and what exceeds `scale` is of 100, as checks give it.
+    Raises `BadInput` where it can be neither.
+    """
+    likely = likely_scale(values)
+    greatest = float(values.max())
+    if set(values) <= {0.0, 1.0}:
+        return 1.0
+    if scale is None:
+        return 100.0
+    if (likely == 1.0 and scale > 1.0) or (likely is not None and greatest > scale):
+        said = f"column 'quality' never exceeds {likely:g}, and scores go up to {scale:g}"
+        raise BadInput(where, said, "write quality from 0 to 100, or as 0 and 1 for wrong and right")
+    return 100.0 if greatest > scale else scale
+
+
 def likely_scale(values: Any) -> float | None:
     """The scale that scores (n) seem to go up to, where it is one that judges commonly use; None for one of 100."""
     greatest = float(values.max())

@@ -136,7 +136,8 @@ class QualitySpec(Section):
         le=1e6,
         description=(
             "What its scores go up to, e.g. 10; they are converted to 0-100. Parquet that `cascadia profile quality` "
-            "wrote says so itself; of another table whose scores never exceed 10 it must be said."
+            "wrote says so itself; of another table whose scores never exceed 10 it must be said. A column `quality` "
+            "may be of 100 all the same, or 0 and 1 for wrong and right."
         ),
     )
     foresight: Text | None = Field(

@@ -98,6 +98,16 @@ def test_scores_of_a_scale_that_nobody_named_are_refused(tmp_path: Path) -> None
         quality_of(found, counter_of(None), scale=8)
 
 
+def test_shares_beside_scores_of_another_scale_are_refused_and_truths_are_not(tmp_path: Path) -> None:
+    rows = "id,model,score,quality,prompt_tokens,completion_tokens\n1,m,7,{},5,5\n2,m,9,1,5,5\n"
+    (tmp_path / "t.csv").write_text(rows.format(0.4))
+    with pytest.raises(BadInput, match="never exceeds 1, and scores go up to 10"):
+        quality_of(read_records([tmp_path / "t.csv"], {}), counter_of(None), scale=10)
+    (tmp_path / "t.csv").write_text(rows.format(0))
+    found = read_records([tmp_path / "t.csv"], {})
+    assert quality_of(found, counter_of(None), scale=10).quality.tolist() == [[0, 100]]
+
+
 def test_what_is_written_reads_back_the_same(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(TABLE)
     table = quality_of(read_records([tmp_path / "t.csv"], {}), counter_of(None), answer_tokens=3)

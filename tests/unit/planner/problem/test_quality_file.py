@@ -241,6 +241,28 @@ def test_checks_beside_scores_of_another_scale_stay_of_a_hundred(csv: Path) -> N
     assert (table.score.tolist(), table.quality.tolist()) == ([[30], [90]], [[0], [100]])
 
 
+@pytest.mark.parametrize(("score", "scale"), [((3, 9), 10), ((0.3, 0.9), 1), ((30, 90), None)])
+def test_quality_of_0_and_1_is_wrong_and_right_beside_scores_of_any_scale(
+    csv: Path, score: tuple[float, float], scale: float | None
+) -> None:
+    csv.write_text(
+        HEAD.replace("score", "score,quality") + f"q,small,{score[0]},0,1,1\nq,large,{score[1]},1,1,1\n"
+    )
+    table = read_quality(csv, STAGES, scale=scale)
+    assert (table.score.tolist(), table.quality.tolist()) == ([[30], [90]], [[0], [100]])
+
+
+@pytest.mark.parametrize(("quality", "scale", "most"), [((0.2, 0.9), 10, 1), ((2, 9), 5, 10)])
+def test_quality_on_neither_scale_is_refused(
+    csv: Path, quality: tuple[float, float], scale: float, most: float
+) -> None:
+    csv.write_text(
+        HEAD.replace("score", "score,quality") + f"q,small,3,{quality[0]},1,1\nq,large,5,{quality[1]},1,1\n"
+    )
+    with pytest.raises(BadInput, match=rf"never exceeds {most}, and scores go up to {scale};.*from 0 to 100"):
+        read_quality(csv, STAGES, scale=scale)
+
+
 def test_parquet_says_whose_scores_these_are(tmp_path: Path) -> None:
     judge = ScoredBy("llm", "org/judge", "1f3a", 100.0)
     low = random_table(2, 12, seed=1)
