@@ -1,5 +1,6 @@
 """The parts of a spec that name models: stages and the judge, with the settings of their engines."""
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -23,6 +24,18 @@ def _of_the_users(name: str) -> str:
 
 StageName = Annotated[Name, AfterValidator(_of_the_users)]
 """Of a stage or a group: what `model` names in the OpenAI API."""
+
+
+def _host_alone(url: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/v1)?/*", url):
+        raise ValueError(
+            f"{url!r} is no address that a router can ask, which is a host's alone; write e.g."
+            " https://api.example.com, or that of a gateway where the API's path does not begin with /v1"
+        )
+    return url
+
+
+Address = Annotated[Text, AfterValidator(_host_alone)]
 Quantization = Literal[
     "fp8", "awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts",
     "f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_1", "q4_0",
@@ -342,7 +355,7 @@ class StageSpec(EngineOptions):
         None, description="Limit of an external stage's API; none where absent."
     )
     latency: ApiLatency | None = Field(None, description="Times of an external stage; needed there.")
-    base_url: Text | None = Field(
+    base_url: Address | None = Field(
         None, description="Address of an external stage's API, with or without `/v1`; the router needs it."
     )
     api_key_env: str | None = Field(

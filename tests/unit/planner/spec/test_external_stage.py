@@ -42,6 +42,14 @@ def test_its_times_are_medians_and_alike_where_no_more_is_said() -> None:
     assert stage.external.usd(1_000_000, 500_000) == 7.5
 
 
+@pytest.mark.parametrize(
+    "url", ["https://host.example/api/v1", "api.example.com", "https://a b", "https://key@host", "ftp://host"]
+)
+def test_an_address_that_a_router_would_refuse_is_refused_before_planning(url: str) -> None:
+    with pytest.raises(ValidationError, match="a host's alone"):
+        spec(base_url=url)
+
+
 @pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
 def test_a_table_of_measured_answers_tells_both_quantiles(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
