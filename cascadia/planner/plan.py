@@ -521,7 +521,21 @@ def asking(
         loop = bilevel(search, solver(search, formulation), lambda _: None)
         return refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)[0] is not None
 
-    return Planning(sustains, keeps, progress)
+    def fastest(search: Search) -> float | None:
+        objective = replace(search.problem.objective, goal="latency", latency_max_s=None)
+        search = replace(search, problem=replace(search.problem, objective=objective))
+        if search.deadline.passed:
+            raise out_of_time()
+
+        def solver_of(part: Search) -> Solver:
+            return solver(part, formulation)
+
+        best = best_of_parts(search, solver_of, effort, lambda _: None, _theirs(search))
+        if best.best is not None and search.problem.quality.left is None:
+            best = with_mixed(best, solver_of, effort, lambda _: None)
+        return None if best.best is None else best.best.latency_s
+
+    return Planning(sustains, keeps, fastest, progress)
 
 
 def _mixture(routings: Routings, k: int) -> Mixture | None:

@@ -34,6 +34,9 @@ LOWER, LOWEST_RATES = 0.96, 58
 Asks = Callable[[Search], bool]
 """Does planning find any plan that keeps the objective's bounds?"""
 
+Fastest = Callable[[Search], float | None]
+"""Seconds at the objective's quantile of the fastest plan, whatever the goal, that keeps all else."""
+
 
 @dataclass(frozen=True, slots=True)
 class Planning:
@@ -41,6 +44,7 @@ class Planning:
 
     sustains: Asks
     keeps: Asks
+    fastest: Fastest
     progress: Callable[[str], None]
 
 

@@ -1,5 +1,6 @@
 """How many tokens engines take an iteration is searched where the spec leaves it open, and what is chosen is served."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from cascadia.controller.speed.as_served import problem_as_started
+from cascadia.domain.errors import Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan
@@ -69,6 +71,16 @@ def test_the_written_plan_is_the_simulated_one(searched: PlanResult, tmp_path: P
     p = left_open(problem(trace=bursts(), pools=(HALF,)))
     again = replay(found, bursts(), folder=tmp_path, table=p.quality)
     assert again.predicted.objective_s == pytest.approx(searched.plan.predicted.objective_s, rel=1e-9)
+
+
+def test_a_refusal_of_a_bound_far_off_names_about_the_lowest_latency_there_is(searched: PlanResult) -> None:
+    p = left_open(problem(trace=bursts(), pools=(HALF,)))
+    out_of_reach = replace(p.objective, goal="cost", latency_max_s=searched.fastest.latency_s / 2)
+    with pytest.raises(Infeasible) as refused:
+        plan(replace(p, objective=out_of_reach))
+    lowest = re.search(r"the lowest found is ([\d.]+) s", str(refused.value))
+    assert lowest is not None
+    assert float(lowest[1]) <= searched.fastest.latency_s * 1.05
 
 
 @pytest.mark.parametrize(("goal", "seed"), [("latency", 2), ("cost", 1), ("quality", 2)])
