@@ -101,3 +101,10 @@ def bar_meant(bar: float) -> float | None:
     (78.0, None)
     """
     return round(100 * bar, 6) if 0 < bar <= 1 else None
+
+
+def bar_of_a_hundred(bar: float | None) -> float | None:
+    """The bar. Raises ValueError for a fraction."""
+    if bar is not None and (meant := bar_meant(bar)) is not None:
+        raise ValueError(f"is {bar:g} of 100, which any model reaches; did you mean {meant:g}?")
+    return bar

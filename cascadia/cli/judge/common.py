@@ -68,8 +68,11 @@ def encoder_digest(folder: Path) -> str:
         return file_digest(file, "sha256").hexdigest()
 
 
-def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":
-    """Rows of `stages`, where any are named. Raises `BadInput` or `BadVerdict`."""
+def rows_of(path: Path, stages: Sequence[str], *, graded: bool = True) -> "list[Row]":
+    """Rows of `stages`, where any are named; `graded`: their quality counts. Raises `BadInput` or `BadVerdict`."""
+    import numpy as np
+
+    from cascadia.planner.problem.quality_judge import likely_scale
     from cascadia_judge.head.rows import read_rows
 
     if not path.is_file():
@@ -77,10 +80,12 @@ def rows_of(path: Path, stages: Sequence[str]) -> "list[Row]":
     if path.stat().st_size > ROWS_MAX_BYTES:
         raise BadInput(str(path), "is larger than 2 GiB", "give fewer answers")
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             rows = read_rows(file, str(path))
     except UnicodeDecodeError:
         raise BadInput(str(path), "is no text in UTF-8", "write one JSON object a line") from None
+    if graded and (likely := likely_scale(np.array([row.quality for row in rows]))) is not None:
+        raise BadInput(str(path), f"quality never exceeds {likely:g}", "write 0-100, such as 100 for right")
     known = sorted({row.stage for row in rows})
     for stage in stages:
         if stage not in known:

@@ -47,7 +47,8 @@ def train_exits(
     promise_of(risk, confidence)
     judge = read_judge(judge_file, encoder_folder, 1, output)
     early = EarlyEncoder.read(encoder_folder_of(encoder_folder, output))
-    cases = [Case(row.question, row.answer or None, row.certainty, row.stage) for row in rows_of(answers, ())]
+    rows = rows_of(answers, (), graded=False)
+    cases = [Case(row.question, row.answer or None, row.certainty, row.stage) for row in rows]
     with output.progress(f"reading {len(cases):,} answers"):
         try:
             ramp, fresh = fit_ramp(judge, early, cases, digest(judge_file), points, risk)

@@ -12,6 +12,7 @@ from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import Group, number, positive, with_output
 from cascadia.cli.shared.output import Output, plain
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import bar_of_a_hundred
 
 if TYPE_CHECKING:
     from cascadia.thresholds.propose import Proposal
@@ -77,6 +78,12 @@ def propose(
     from cascadia.thresholds import audit
     from cascadia.thresholds.propose import propose as make
 
+    try:
+        bar_of_a_hundred(quality_min)
+    except ValueError as error:
+        raise BadInput("--quality-min", *str(error).split("; ")) from None
+    if not 0.5 <= confidence < 1:
+        raise BadInput("--confidence", f"is {confidence:g}", "write 0.5 to below 1")
     settings = read_settings(router)
     names = tuple(stage.name for stage in settings.stages)
     if (samples is None) == (quality_table is None):

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from cascadia.domain.objective import GEARS, GearRule, bar_meant
+from cascadia.domain.objective import GEARS, GearRule, bar_of_a_hundred
 from cascadia.planner.spec.gpu import GpuChoice
 from cascadia.planner.spec.models import (
     ExitPromiseSpec,
@@ -172,9 +172,7 @@ class UnderLoadSpec(Section):
     @field_validator("quality_floor")
     @classmethod
     def _of_a_hundred(cls, floor: float | None) -> float | None:
-        if floor is not None and (meant := bar_meant(floor)) is not None:
-            raise ValueError(f"is {floor:g} of 100, which any model reaches; did you mean {meant:g}?")
-        return floor
+        return bar_of_a_hundred(floor)
 
 
 class GearsSpec(Section):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from cascadia.domain.objective import Goal, Level, Metric, bar_meant
+from cascadia.domain.objective import Goal, Level, Metric, bar_of_a_hundred
 from cascadia.planner.spec.models import Section, share
 
 Preset = Literal["chat", "code-completion", "batch", "agent"]
@@ -96,9 +96,7 @@ class ObjectiveSpec(Section):
     @field_validator("quality_min")
     @classmethod
     def _of_a_hundred(cls, bar: float | None) -> float | None:
-        if bar is not None and (meant := bar_meant(bar)) is not None:
-            raise ValueError(f"is {bar:g} of 100, which any model reaches; did you mean {meant:g}?")
-        return bar
+        return bar_of_a_hundred(bar)
 
     @property
     def goal(self) -> Goal:

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from cascadia.domain.objective import bar_of_a_hundred
 from cascadia.planner.spec.model import Many
 from cascadia.planner.spec.models import ExitPromiseSpec, Name, Section, StageName, Text, Usd, share
 
@@ -120,6 +121,11 @@ class OnePassObjective(Section):
     late: Literal["serve", "drop"] = Field(
         "serve", description="What no model can answer in time is served all the same, or refused."
     )
+
+    @field_validator("quality_min")
+    @classmethod
+    def _of_a_hundred(cls, bar: float | None) -> float | None:
+        return bar_of_a_hundred(bar)
 
     @field_validator("late_max", mode="before")
     @classmethod

@@ -140,6 +140,19 @@ def test_a_router_that_cannot_be_proposed_for_is_told(
     assert said in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [(("--quality-min", "0.9"), "did you mean 90?"), (("--confidence", "95"), "--confidence: is 95")],
+)
+def test_a_fraction_for_a_bar_and_percent_for_a_share_are_refused(
+    more: tuple[str, str], said: str, router: Path
+) -> None:
+    asked = ["--quality-table", str(router.parent / "q.parquet"), "--quality-min", "90", *more]
+    refused = run("thresholds", "propose", str(router), *asked)
+    assert refused.exit_code == 2
+    assert said in refused.stderr
+
+
 def test_a_bar_beyond_reach_names_the_nearest(router: Path) -> None:
     asked = ["--quality-table", str(router.parent / "q.parquet"), "--quality-min", "99.9"]
     refused = run("thresholds", "propose", str(router), *asked)

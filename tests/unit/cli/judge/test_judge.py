@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -42,6 +43,14 @@ def judge(encoder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def cascadia(*args: object):
     return CliRunner().invoke(main, ["judge", *map(str, args)])
+
+
+@pytest.mark.parametrize(("times", "most"), [(0.01, 1), (0.1, 10)])
+def test_answers_graded_on_another_scale_are_refused(tmp_path: Path, times: float, most: int) -> None:
+    graded = [replace(row, quality=row.quality * times) for row in rows(20)]
+    refused = cascadia("train", write(tmp_path / "a.jsonl", graded), "--out", tmp_path / "j.json")
+    assert refused.exit_code == 2
+    assert f"quality never exceeds {most}; write 0-100" in refused.stderr
 
 
 def test_training_tells_what_each_head_looks_at_and_how_good_it_is(judge: Path) -> None:

@@ -93,6 +93,7 @@ def test_kinds_of_workers_have_profiles_of_their_own(tmp_path: Path) -> None:
         ("name: large", "name: large, exits: [{layer: 3}]", "exits are planned by measured accuracies"),
         ("group: guard, accuracy: 80", "group: other, accuracy: 80", "several groups (guard, other)"),
         ("rate_rps: 50, requests: 1000", "requests: 1000", "neither a trace nor a rate"),
+        ("quality_min: 75", "quality_min: 0.75", "which any model reaches; did you mean 75?"),
         ("quality_min: 75, ", "", "needs a bar on quality"),
         ("minimize: cost, ", "", "needs one goal"),
         ("late_max: 1%", "late_max: 1 percent", "neither a percentage"),
