@@ -136,7 +136,7 @@ def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> 
     objective = search.problem.objective
     bar = f" at quality >= {objective.quality_min:g}" if objective.quality_min else ""
     binding = _binding(objective, [_reached(objective, c) for c in found])
-    if objective.latency_max_s is not None and list(binding) == [0] and objective.goal != "latency":
+    if objective.latency_max_s is not None and list(binding) == [0]:
         # What is cheap or good was looked for, and routings alone.
         planning.progress("what is the lowest latency?")
         fastest_s = planning.fastest(search)

@@ -10,6 +10,7 @@ On the way down candidates are met that are better than the best. So each part o
 (`supersets.py`), whether they are wanted or not: what is better is where the search goes on from.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
@@ -99,7 +100,8 @@ def _beside(search: Search, best: Candidate) -> Search:
     objective = search.problem.objective
     if objective.goal == "quality":
         return _under(search, objective.latency_max_s, best.quality_lower)
-    return _under(search, best.latency_s * (1 + (objective.within or NEAR)))
+    about_as_fast_s = best.latency_s * (1 + (objective.within or NEAR))
+    return _under(search, min(about_as_fast_s, objective.latency_max_s or math.inf))
 
 
 def _routings(

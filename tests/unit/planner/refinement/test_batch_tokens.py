@@ -15,7 +15,7 @@ from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import deployment
-from cascadia.planner.plan import PlanResult, routings_of
+from cascadia.planner.plan import PlanResult, plan, routings_of
 from cascadia.planner.problem.models import leaves_batch_tokens
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.replay.replay import replay

@@ -16,12 +16,12 @@ pytestmark = pytest.mark.slow
 SOME = Effort(simulated_requests=40_000)
 
 
-def planned(within: float) -> PlanResult:
+def planned(within: float, latency_max_s: float | None = None) -> PlanResult:
     """Light traffic on four nodes: far more GPUs than latency has a use for."""
     asked = problem(
         pools=[replace(NODE, nodes=4)],
         trace=traffic(rate_rps=20),
-        objective=Objective("latency", 0.95, 52.0, within=within),
+        objective=Objective("latency", 0.95, 52.0, latency_max_s, within=within),
     )
     return plan(asked, effort=SOME)
 
@@ -36,6 +36,11 @@ def test_it_is_cheaper_and_no_slower_than_asked(thrifty: PlanResult) -> None:
     assert predicted.usd_per_hour < fastest.usd_per_hour
     assert fastest.latency_s <= predicted.objective_s <= fastest.latency_s * 1.03
     assert any("the fastest plan found takes" in note for note in thrifty.notes)
+
+
+def test_a_bound_within_the_tolerance_is_kept(thrifty: PlanResult) -> None:
+    bound_s = (thrifty.fastest.latency_s + thrifty.chosen.latency_s) / 2
+    assert planned(0.03, bound_s).plan.predicted.objective_s <= bound_s < thrifty.chosen.latency_s
 
 
 def test_nothing_that_was_tried_is_as_fast_and_cheaper(thrifty: PlanResult) -> None:
