@@ -26,16 +26,15 @@ StageName = Annotated[Name, AfterValidator(_of_the_users)]
 """Of a stage or a group: what `model` names in the OpenAI API."""
 
 
-def _host_alone(url: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/?#@]+(/v1)?/*", url):
+def _asked(url: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/?#@]+(/[\w.~-]+)*/*", url, re.ASCII):
         raise ValueError(
-            f"{url!r} is no address that a router can ask, which is a host's alone; write e.g."
-            " https://api.example.com, or that of a gateway where the API's path does not begin with /v1"
+            f"{url!r} is no address that a router can ask; write e.g. https://api.example.com/v1"
         )
     return url
 
 
-Address = Annotated[Text, AfterValidator(_host_alone)]
+Address = Annotated[Text, AfterValidator(_asked)]
 Quantization = Literal[
     "fp8", "awq-int4", "gptq-int4", "int8", "int4-experts", "mxfp4", "nvfp4", "nvfp4-experts",
     "f16", "q8_0", "q6_k", "q5_k_m", "q4_k_m", "q4_1", "q4_0",

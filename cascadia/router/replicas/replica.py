@@ -1,6 +1,7 @@
 """One engine: its address, its health, the work it has in hand, and exchanges with it."""
 
 from typing import Literal
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -53,6 +54,7 @@ class Replica:
     """
 
     __slots__ = (
+        "_post",
         "_prefix",
         "address",
         "breaker",
@@ -112,6 +114,7 @@ class Replica:
             if settings.api_key
             else b""
         )
+        self._post = b"POST " + urlsplit(settings.url).path.encode("ascii")
         self._prefix = b" HTTP/1.1\r\n" + host + key + b"content-type: application/json\r\n"
         path = (settings.health_path or "").encode("ascii")
         self.health_request = b"GET " + path + b" HTTP/1.1\r\n" + host + key + b"\r\n" if path else b""
@@ -145,7 +148,7 @@ class Replica:
     def request(self, call: Call) -> bytes:
         body = call.body
         length = b"content-length: %d\r\n\r\n" % len(body)
-        return b"".join((b"POST ", call.path, self._prefix, call.headers, length, body))
+        return b"".join((self._post, call.path, self._prefix, call.headers, length, body))
 
     async def begin(self, request: bytes, first_byte_s: float, total_s: float) -> Connection:
         """An exchange whose head has come. Raises `UpstreamError`; else `pool.release` it in the end.

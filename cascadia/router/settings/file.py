@@ -1,6 +1,7 @@
 """`router.yaml`: pydantic at the edge. Unknown keys are errors that name the nearest known one."""
 
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -68,7 +69,7 @@ class _Latency(_Section):
 
 
 class _Replica(_Section):
-    url: str = Field(description="http://host:port, without /v1.")
+    url: str = Field(description="http://host:port, with the path before /v1 where there is one.")
     share: Positive = 1.0
     max_concurrency: int = Field(256, ge=1, le=100_000)
     health_path: str | None = Field("/health", pattern=r"^/[\x21-\x7e]*$", max_length=200)
@@ -559,6 +560,9 @@ def _foresees(judge: JudgeSettings | None, kinds: tuple[str, ...] = ("embedding"
     return judge.kind in kinds or any(_foresees(member, kinds) for member in judge.members)
 
 
+_PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)
+
+
 def check_url(url: str, where: str) -> str:
     """An engine's address, less a trailing slash or `/v1`. Raises `BadInput`."""
     address = url.rstrip("/").removesuffix("/v1")
@@ -570,8 +574,8 @@ def check_url(url: str, where: str) -> str:
         raise BadInput(where, f"{url!r} is no address", instead) from None
     if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not address.isascii():
         raise BadInput(where, f"{url!r} is no address", instead)
-    if parts.path or parts.query or parts.fragment or parts.username:
-        raise BadInput(where, f"{url!r} has more than a host and a port", instead)
+    if parts.query or parts.fragment or parts.username or not _PATH.fullmatch(parts.path):
+        raise BadInput(where, f"{url!r} has more than a host, a port and a path", instead)
     return address
 
 

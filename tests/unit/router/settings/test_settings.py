@@ -60,7 +60,7 @@ def test_a_file_becomes_settings(tmp_path: Path) -> None:
         ("name: large", "name: cascadia", "is taken"),
         ("name: large", "name: 'a b'", "stages[1].name"),
         ("https://models.example", "models.example", "is no address"),
-        ("https://models.example", "http://models.example/x", "more than a host"),
+        ("https://models.example", "http://models.example/x?y", "more than a host"),
         ("KEY", "OTHER", "OTHER is not set"),
         ('judge:\n  kind: llm\n  replicas: [{url: "http://127.0.0.1:8200"}]\n', "", "judge"),
         ('  replicas: [{url: "http://127.0.0.1:8200"}]\n', "", "judge.replicas"),
