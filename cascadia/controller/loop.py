@@ -18,6 +18,7 @@ from cascadia.controller.decide.prices import SpecPrices, moved, prices_of
 from cascadia.controller.decide.replan import PlanningFailed
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Alarm
+from cascadia.controller.detect.gear_watch import GearWatch
 from cascadia.controller.detect.independence import independence
 from cascadia.controller.detect.quality_watch import shortfall
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
@@ -95,6 +96,7 @@ class Controller:
         self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = self._swings_asked_s = -inf
         self._quality_looked_s = -inf
         self._swings = ""
+        self._gears: tuple[Path, GearWatch | None] | None = None
 
     async def adopt(self) -> None:
         """Ends the move that a controller before this one was killed in."""
@@ -133,6 +135,7 @@ class Controller:
                 or await self._after_other_prices(samples)
                 or await self._after_a_broken_promise(samples)
                 or await self._after_a_shortfall(samples)
+                or await self._after_other_gears(samples)
                 or await self._after_the_ceiling(samples)
                 or await self._after_swings(samples)
             )
@@ -320,6 +323,27 @@ class Controller:
             return None
         self.note("alarm", f"the plan does not hold: {why}", {"watched": "quality"})
         return await self.reconsider(recent, since_s)
+
+    async def _after_other_gears(self, samples: Samples) -> Decision | None:
+        """Requests that stay in lighter gears than the plan foresaw want more than it gives, whatever their rate; where
+        they stay in heavier ones, least cost has GPUs to give back."""
+        objective, now_s, plan = self._planning.objective(), self._clock(), self.in_force()
+        if objective is None:
+            return None
+        if self._gears is None or self._gears[0] != plan:
+            self._gears = plan, GearWatch.of(read_plan(plan), self.settings.gear_slack, now_s)
+        if (watch := self._gears[1]) is None:
+            return None
+        # Who came later than that may be answered yet.
+        late_s = objective.deadline.max_s if objective.deadline else 0.0
+        found = watch.feed(samples, now_s - self.settings.lag_s - late_s)
+        recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
+        if found is None or len(recent) < self.settings.least_requests:
+            return None
+        if found.load == "less" and objective.goal != "cost":
+            return None
+        self.note("alarm", str(found), {"watched": "gears", "seen": found.seen, "foreseen": found.foreseen})
+        return await self.reconsider(recent, float(recent.arrival_s[0]))
 
     async def _after_the_ceiling(self, samples: Samples) -> Decision | None:
         """More replicas of today's shapes are wanted than there are GPUs for, or another rate than the plan's has come

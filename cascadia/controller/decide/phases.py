@@ -34,7 +34,7 @@ class Event(StrEnum):
     ALIKE = "the gate's scores are as before"
     PASSED = "waited long enough"
     ENOUGH = "enough requests since"
-    ASKED = "GPUs are lost or back, prices changed, lengths swing, the plan does not hold, or none are left to add"
+    ASKED = "GPUs are lost, back or short, prices or gears changed, lengths swing, or the plan does not hold"
     INFEASIBLE = "decision 'no new plan'"
     PLANNED = "both plans simulated on what came since"
     KEEP = "decision 'keep'"

@@ -14,6 +14,7 @@ class Settings:
     `least_evaluations`: since a change, that replace the scores of before; for so many nothing is given up, but for
     `evaluations_within_s` at most. `headroom`: a share more requests than came are planned for where latency is
     bounded, as those who come while a change is followed are late. `startup_s`: of a model that never started here.
+    `gear_slack`: places on a ladder (0-1) by which requests' gears may differ from those foreseen.
     `scales`: whether an inner loop adds and stops replicas by the load; `quiet_s`: for so long it must not have wanted
     one that it stops.
     """
@@ -34,5 +35,6 @@ class Settings:
     at_once: int = 1
     scales: bool = True
     quiet_s: float = 600.0
+    gear_slack: float = 0.1
     dry_run: bool = False
     seed: int = 0

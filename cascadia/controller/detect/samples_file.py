@@ -13,7 +13,7 @@ from cascadia.domain.workload import Floats
 
 PATTERN = "requests-*.parquet"
 ARRIVALS_PATTERN = "arrivals-*.parquet"
-COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "ttft_s", "e2e_s", "steps"]
+COLUMNS = ["arrival_s", "input_tokens", "output_tokens", "status", "ttft_s", "e2e_s", "gear", "steps"]
 ANSWERED = 200
 KEPT_S = 2 * 86_400.0
 """Before the newest; what is older is forgotten."""
@@ -90,6 +90,7 @@ def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Float
         came_s=came_s,
         e2e_s=_seconds(rows, "e2e_s"),
         ttft_s=_seconds(rows, "ttft_s"),
+        gear=np.array([-1 if row.get("gear") is None else row["gear"] for row in rows], dtype=np.int64),
     )
 
 
@@ -107,7 +108,10 @@ def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] 
 
     needed = [name for name in NEEDED if name in columns]
     try:
-        rows: list[dict[str, Any]] = parquet.read_table(path, columns=list(columns)).to_pylist()
+        # A router of before wrote no gears.
+        there = parquet.read_schema(path).names
+        columns = [name for name in columns if name in there or name != "gear"]
+        rows: list[dict[str, Any]] = parquet.read_table(path, columns=columns).to_pylist()
     except (OSError, pa.ArrowException):
         return None
     return [

@@ -24,7 +24,8 @@ class Samples:
     """n requests by arrival. `arrival_s` is Unix time; `scores` (n, by stage) is NaN where a stage was not scored.
 
     `came_s`: when requests came, answered or not, in order; None where the log does not tell. `e2e_s` and `ttft_s` [n],
-    as clients saw them: infinite where there was no answer. `ratio` (0-1]: the share of all requests that was sampled.
+    as clients saw them: infinite where there was no answer. `gear` [n]: the number of each one's gear, -1 where none is
+    told. `ratio` (0-1]: the share of all requests that was sampled.
     """
 
     arrival_s: Floats
@@ -36,6 +37,7 @@ class Samples:
     came_s: Floats | None = None
     e2e_s: Floats | None = None
     ttft_s: Floats | None = None
+    gear: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -61,6 +63,7 @@ class Samples:
             came_s=came_s,
             e2e_s=None if self.e2e_s is None else self.e2e_s[part],
             ttft_s=None if self.ttft_s is None else self.ttft_s[part],
+            gear=None if self.gear is None else self.gear[part],
         )
 
 

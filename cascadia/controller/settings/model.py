@@ -66,6 +66,11 @@ class Watching(_Section):
     false_alarms_per_week: Annotated[Positive, flag("--false-alarms")] = Field(
         default=1.0, description="False alarms a week on stationary traffic, at most."
     )
+    gear_slack: Annotated[Share, flag("--gear-slack")] = Field(
+        default=0.1,
+        description="Share (0-1) of the way from the heaviest gear to the lightest by which requests' mean gear may "
+        "differ from the plan's before it is planned anew. 1: it may be any.",
+    )
 
 
 class Planning(_Section):

@@ -141,6 +141,7 @@ class SimulatedFleet:
             ratio=1.0,
             came_s=came_s,
             e2e_s=e2e_s,
+            gear=self.cascade.gears[told].astype(np.int64),
         )
 
     async def load(self) -> Load:

@@ -21,6 +21,7 @@ from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
 from cascadia.controller.move.steps import AwaitReady, Step, apply
 from cascadia.controller.speed.watch import SpeedWatch
+from cascadia.domain.gear import Gear, GearPrediction
 from cascadia.domain.objective import Objective
 from cascadia.domain.workload import Floats, Ints
 from cascadia.files.plan_file import write_plan
@@ -481,3 +482,21 @@ def test_a_later_change_is_planned_for_with_the_scores_of_the_plan_in_force(tmp_
     assert request.table is not None
     assert request.table.read_bytes() == b"of the last plan"
     assert request.table.parent == request.out
+
+
+def test_requests_that_stay_in_lighter_gears_than_foreseen_are_planned_for(tmp_path: Path) -> None:
+    """Nothing else has changed: no length, no rate, no score."""
+    steady = traffic(1, 12 * HOUR_S)
+    world = World(tmp_path, replace(steady, gear=np.where(steady.arrival_s < 5 * HOUR_S, 0, 1)))
+    told = GearPrediction(1.0, 1.0, 80.0, quality_lower=79.0, p50_s=1.0, p95_s=2.0, p99_s=3.0, late=0.0)
+    heavy = Gear(8.0, None, ("small", "large"), (50.0,), predicted=told)
+    light = Gear(None, None, ("small",), (50.0,), predicted=replace(told, time_share=0.0, request_share=0.0))
+    promised = replace(two_stages(1, 1), objective=Objective("cost", 0.95, None, 60.0), gears=(heavy, light))
+    write_plan(promised, tmp_path / "old" / "plan.json")
+    controller = world.controller()
+    assert world.live(5 * HOUR_S, controller) == []
+    assert [decision.action for decision in world.live(12 * HOUR_S, controller)] == ["move"]
+    alarm = next(entry for entry in controller.state.entries() if entry.kind == "alarm")
+    assert alarm.facts["watched"] == "gears"
+    assert alarm.what.startswith("requests are in lighter gears than planned for")
+    assert alarm.at_s < 8 * HOUR_S
