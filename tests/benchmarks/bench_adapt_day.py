@@ -35,6 +35,7 @@ def main() -> int:
         )
     before = [REPEATED[options.day](seed) for seed in range(1, options.days_before + 1)]
     folder = options.out.resolve() / options.day
+    folder.mkdir(parents=True, exist_ok=True)
     world = world_of(day, folder)
     print(f"{day.name}: {len(day.trace):,} requests", file=sys.stderr)
     outcomes = []

@@ -332,7 +332,7 @@ class RollingCascade:
 
     def _ways(self, part: slice) -> Iterator[tuple[int, Ints]]:
         """The visits to each stage, from the first on, of those who have arrived; -1 of those who do not come."""
-        paths, who = self._paths, np.arange(self.asked.arrival_ps.size)[part]
+        paths, who = self._paths, np.arange(*part.indices(self.asked.arrival_ps.size))
         arrived = paths.gear[part] >= 0
         gear = np.maximum(paths.gear[part], 0)
         at = np.where(arrived, paths.following[gear, 0, who], -1)
