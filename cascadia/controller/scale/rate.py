@@ -11,6 +11,8 @@ Bursts that passed of late before a replica was ready are not started for either
 steady one counts the share that was still there when a replica would have been (`persistence.py`).
 """
 
+from array import array
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
 
@@ -37,34 +39,38 @@ class Arrivals:
     """Record of how many requests had come by when."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, float]] = deque()
+        self._at_s, self._came = array("d"), array("d")
         self._past_rps: deque[float] = deque(maxlen=round(DAY_S / PAST_S))
         self._past_until_s: tuple[float, float] | None = None
 
     def add(self, at_s: float, came: float) -> None:
         """`came`: since any one beginning. Where it falls, whoever counted has begun anew."""
-        if self._seen and came < self._seen[-1][1]:
-            self._seen.clear()
+        if self._came and came < self._came[-1]:
+            del self._at_s[:], self._came[:]
             self._past_until_s = None
-        self._seen.append((at_s, came))
+        self._at_s.append(at_s)
+        self._came.append(came)
         before_s, before = self._past_until_s or (at_s, came)
         if self._past_until_s is None or at_s - before_s >= PAST_S:
             if at_s > before_s:
                 self._past_rps.append((came - before) / (at_s - before_s))
             self._past_until_s = at_s, came
-        while self._seen[0][0] < at_s - REMEMBERED_S:
-            self._seen.popleft()
+        old = bisect_left(self._at_s, at_s - REMEMBERED_S)
+        del self._at_s[:old], self._came[:old]
 
     @property
     def looks(self) -> Sequence[tuple[float, float]]:
         """The last hours', oldest first: when, and how many had come by then."""
-        return self._seen
+        return list(zip(self._at_s, self._came, strict=True))
+
+    def _arrays(self) -> tuple[Floats, Floats]:
+        return np.array(self._at_s), np.array(self._came)
 
     def ahead_rps(self, startup_s: float) -> float | None:
         """Foresees the rate in `startup_s` from the last look on; None before the shortest window is full."""
-        if not self._seen:
+        if not self._at_s:
             return None
-        at_s, came = np.array(self._seen).T
+        at_s, came = self._arrays()
         rates = [_sure(at_s, came, span, startup_s) for span in SHORT_S if _full(at_s, span)]
         rates += [_mean(at_s, came, span) for span in (RATE_S, STEADY_S) if _full(at_s, span)]
         return max(rates, default=None)
@@ -72,13 +78,18 @@ class Arrivals:
     def lasting_rps(self) -> float | None:
         """The rate of the last two minutes, or the most that a shorter window leaves of it where that is sure of a
         fall; None before two minutes were seen."""
-        if not self._seen:
+        if not self._at_s:
             return None
-        at_s, came = np.array(self._seen).T
+        at_s, came = self._arrays()
         if not _full(at_s, RATE_S):
             return None
         most = [most_rps(counts_of(at_s, came, span), span) for span in SHORT_S]
         return min(_mean(at_s, came, RATE_S), *most)
+
+    def may_be_rps(self) -> float:
+        """The most that the rate of the last half minute may be; 0 before that was seen."""
+        at_s, came = self._arrays()
+        return most_rps(counts_of(at_s, came, SHORT_S[0]), SHORT_S[0]) if _full(at_s, SHORT_S[0]) else 0.0
 
     def usual_rps(self) -> float | None:
         """The mean rate of the last day that a request meets; None before there is a quarter of an hour of it."""
@@ -90,9 +101,9 @@ class Arrivals:
     def steady_rps(self, within: float) -> float | None:
         """The mean of all that is remembered, where that is two hours and no ten minutes of it are farther from the
         mean than the share `within`."""
-        if not self._seen or self._seen[-1][0] - self._seen[0][0] < REMEMBERED_S - BIN_S:
+        if not self._at_s or self._at_s[-1] - self._at_s[0] < REMEMBERED_S - BIN_S:
             return None
-        at_s, came = np.array(self._seen).T
+        at_s, came = self._arrays()
         rates = counts_of(at_s, came, LEVEL_S) / LEVEL_S
         mean = float(rates.mean())
         return mean if float(np.abs(rates - mean).max()) <= within * mean else None

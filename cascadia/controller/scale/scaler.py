@@ -208,6 +208,11 @@ class Scaler:
         # fewer late.
         wanted, lasting = self._lately.most(now_s, wanted), self._quiet.most(now_s, lasting)
         wanted = {kind: max(count, lasting[kind]) for kind, count in wanted.items()}
+        # Who stops as a burst begins is missed for as long as the next one takes to be ready.
+        may_rps = self.arrivals.may_be_rps()
+        for size in self._sizes:
+            for kind, count in counts_for(size, may_rps, 0.0).items():
+                wanted[kind] = max(wanted[kind], min(count, there[kind]))
         if not self._follows:
             # Policies of one-pass models are solved for so many workers, so there are never fewer.
             planned = {kind: count for size in self._sizes for kind, count in size.counts.items()}

@@ -147,6 +147,14 @@ def test_a_jump_starts_all_that_is_missing_at_once_and_within_a_minute(tmp_path:
     assert world.serving("small") >= 3
 
 
+def test_a_replica_is_not_stopped_as_the_next_burst_begins(tmp_path: Path) -> None:
+    """Two minutes are not full of it yet, and of half a minute nothing is sure: it asks for no start."""
+    world = World(tmp_path, lambda at_s: 17.0 if at_s % 910.0 >= 610.0 else 5.0)
+    world.live(4 * 910.0)
+    assert world.steps(Start)
+    assert not world.steps(Drain)
+
+
 def test_what_is_not_wanted_is_stopped_after_ten_quiet_minutes_and_never_the_last(tmp_path: Path) -> None:
     world = World(tmp_path, lambda at_s: 25.0 if at_s < 1200.0 else 2.0)
     world.live(3000.0)
