@@ -61,6 +61,12 @@ class GearWatch:
         self._from_s = from_s
         self._begin_anew()
 
+    def _begin_anew(self) -> None:
+        self._sums: Floats = np.zeros((2, len(BETS)))
+        self._streaks: Floats = np.ones((2, len(BETS)))
+        self._since: Ints = np.zeros((2, len(BETS)), np.int64)
+        self._places = deque[float](maxlen=MOST)
+
     @classmethod
     def of(cls, plan: Plan, slack: float, from_s: float) -> "GearWatch | None":
         """None where a plan has one gear, or does not tell."""
@@ -101,12 +107,6 @@ class GearWatch:
         self.foreseen = seen
         self._begin_anew()
         return found
-
-    def _begin_anew(self) -> None:
-        self._sums: Floats = np.zeros((2, len(BETS)))
-        self._streaks: Floats = np.ones((2, len(BETS)))
-        self._since: Ints = np.zeros((2, len(BETS)), np.int64)
-        self._places = deque[float](maxlen=MOST)
 
 
 def foreseen_place(plan: Plan) -> float | None:
