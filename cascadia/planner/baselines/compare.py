@@ -29,7 +29,7 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.levels import level_predictions, reached_s
 from cascadia.planner.deployment.measures import ATTAINMENT, Attainment, attainment, latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.refinement.mixed_search import least_quality, mixtures, worthwhile_coins
+from cascadia.planner.refinement.mixed_search import least_quality, mixtures
 from cascadia.planner.refinement.refine import Candidate, Effort, rank
 from cascadia.planner.search.context import Search, restricted
 from cascadia_sim.engine.replica import simulate_replica
@@ -99,17 +99,14 @@ def systems(search: Search, effort: Effort) -> Sequence[System]:
 def ours(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> Entry:
     """Cascadia, whose search looks at `starts` too; with a mixture of routings where that is better."""
     found = baselines.searched("cascadia", search, effort, starts=starts)
-    if found.best is None:
-        return found
     mixed = mixtures(search, least_quality(search.problem.objective, found.quality_lower))
-    for each in (mixed, worthwhile_coins(search, found.best)):
-        if each is None or found.best is None:
-            continue
-        other = baselines.searched("cascadia", restricted(search, each), effort)
-        rate = max(found.max_rate_rps, other.max_rate_rps)
-        worse = other.best is None or rank(search.problem, other.best) >= rank(search.problem, found.best)
-        found = replace(found if worse else other, max_rate_rps=rate)
-    return found
+    if found.best is None or mixed is None:
+        return found
+    other = baselines.searched("cascadia", restricted(search, mixed), effort)
+    rate = max(found.max_rate_rps, other.max_rate_rps)
+    if other.best is None or rank(search.problem, other.best) >= rank(search.problem, found.best):
+        return replace(found, max_rate_rps=rate)
+    return replace(other, max_rate_rps=rate)
 
 
 def others(search: Search, effort: Effort) -> Sequence[System]:

@@ -6,8 +6,6 @@ searched, with mixtures of its own prices, so that more pools to choose from cos
 mixtures of any are looked at, not only those just above the best routing's: the best that keeps the bounds may be far
 above, since routings of few levels are far apart.
 
-Coins between two models (`coins.py`) are looked at last, whatever they cost: at low load their answers come soonest.
-
 Where no routing keeps the bounds a mixture still may (`where_none`): its requests go where single routings send none.
 Then those that seem to sustain the most are asked too, whatever they cost.
 """
@@ -25,7 +23,6 @@ from cascadia.planner.refinement.carried_on import beside
 from cascadia.planner.refinement.nearly_full import HOPELESS, fullest
 from cascadia.planner.refinement.refine import Candidate, Effort, rank, within_limits
 from cascadia.planner.refinement.supersets import Found, parts, searched
-from cascadia.planner.routing.coins import coins
 from cascadia.planner.routing.mixtures import bounded
 from cascadia.planner.routing.routings import Ints, Routings, with_mixtures
 from cascadia.planner.search.bilevel import Solver
@@ -71,26 +68,7 @@ def with_mixed(
         only = restricted(part, mixed)
         starts = [*(fullest(only) if as_where_none else ()), *_starts(only, found)]
         chosen = _better(chosen, found, mixed, searched(only, solver_of, effort, progress, starts))
-    for part in _each_part(search):
-        mixed = worthwhile_coins(part, chosen.best)
-        if mixed is None or search.deadline.leaves_out(MIXTURES):
-            continue
-        only = restricted(part, mixed)
-        one = searched(only, solver_of, effort, progress, [*_starts(only, found)])
-        chosen = _better(chosen, found, mixed, one)
     return chosen
-
-
-def worthwhile_coins(search: Search, best: Candidate | None) -> Routings | None:
-    """Coins that keep the bar; where cost counts, of these what may cost less than the `best`. None where none does."""
-    objective = search.problem.objective
-    tossed = coins(search.routings, objective.quality_min or 0.0)
-    if tossed is None or objective.goal == "quality" or best is None:
-        return None
-    few = (
-        _cost(search, tossed) < best.usd_per_hour if objective.goal == "cost" else np.ones(len(tossed), bool)
-    )
-    return tossed.take(few) if few.any() else None
 
 
 def _capable_of_better(part: Search, least: float, chosen: Found) -> Routings | None:

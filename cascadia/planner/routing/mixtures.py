@@ -54,7 +54,7 @@ def bounded(
     if not found:
         return None
     chord, pair, share, lower = (np.concatenate(part) for part in zip(*found, strict=True))
-    return mixtures_of(ends, pair[:, 0], pair[:, 1], share, lower), chord
+    return _mixed(ends, pair[:, 0], pair[:, 1], share, lower), chord
 
 
 def _ends(table: QualityTable, lattice: Lattice) -> Routings:
@@ -99,7 +99,7 @@ def _tried(
     return np.asarray(chord, dtype=np.int64), share[at]
 
 
-def mixtures_of(ends: Routings, near: Ints, far: Ints, share: Floats, lower: Floats) -> Routings:
+def _mixed(ends: Routings, near: Ints, far: Ints, share: Floats, lower: Floats) -> Routings:
     """Mixture of each pair; most requests go by its own thresholds, the lesser share by the other's."""
     swapped = share > 0.5
     own, other = np.where(swapped, far, near), np.where(swapped, near, far)
