@@ -94,7 +94,7 @@ CASCADES = (
         ),
         judge=GPT_4O,
         bars=(48, 56.5, 62, 65),
-        rates_rps={"azure conv": (9.5, 19, 30), "mooncake": (0.79, 1.6, 2.5)},
+        rates_rps={"azure conv": (8.65, 17.3, 27.7), "mooncake": (0.85, 1.7, 2.7)},
     ),
     Cascade(
         "phi-qwen",
@@ -105,7 +105,7 @@ CASCADES = (
         ),
         judge=GPT_4O,
         bars=(60.5, 63.5, 65.5, 66.5),
-        rates_rps={"azure conv": (10.5, 21, 33), "mooncake": (0.68, 1.35, 2.15)},
+        rates_rps={"azure conv": (9.1, 18.2, 29), "mooncake": (0.82, 1.65, 2.6)},
     ),
     Cascade(
         "llama",
@@ -114,7 +114,7 @@ CASCADES = (
         table=lambda: cases.gsm8k(cases.LLAMA, ("small", "medium", "large")),
         judge=None,
         bars=(86, 90, 92.5, 94),
-        rates_rps={"azure conv": (16, 32, 51), "mooncake": (0.88, 1.75, 2.8)},
+        rates_rps={"azure conv": (11.5, 23, 37), "mooncake": (0.85, 1.7, 2.7)},
     ),
 )
 

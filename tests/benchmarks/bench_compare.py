@@ -3,7 +3,7 @@
     python -m tests.benchmarks.bench_compare [--out FOLDER] [--quick] [--rates] [--page]
 
 Results are kept in FOLDER/comparison.jsonl and cells found there are not run again: give another FOLDER after a change
-of the planner. The whole grid takes about ten minutes on two cores. Prints the summary; exits with 1 where a baseline
+of the planner. The whole grid takes half an hour of CPU. Prints the summary; exits with 1 where a baseline
 that keeps the same bar in the same way has an SLO scale more than 1 % below Cascadia's, or a largest rate more than
 1 % above: the search contains its deployments, so that would be a fault.
 """
