@@ -10,7 +10,7 @@ import click
 from rich.table import Table
 
 from cascadia.cli.engine.models import Named, named, runners_of
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import with_output, with_own_seed
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.service import bound_threads
 
@@ -58,13 +58,7 @@ SHOWN = (1, 4, 16, 32)
 @click.option(
     "--threads", type=click.IntRange(1, 64), default=1, show_default=True, help="Number of threads of a pass."
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Seed of everything drawn at random, a whole number.",
-)
+@with_own_seed
 @with_output
 def measure(
     models: tuple[str, ...],

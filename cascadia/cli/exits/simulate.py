@@ -14,7 +14,7 @@ from cascadia.cli.exits.common import (
     with_promise,
 )
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import with_output, with_own_seed
 from cascadia.cli.shared.output import Output
 
 
@@ -24,13 +24,7 @@ from cascadia.cli.shared.output import Output
 @with_promise
 @budget_option
 @shadow_option
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Seed of everything drawn at random, a whole number.",
-)
+@with_own_seed
 @tokens_option
 @with_output
 @ends_at_once

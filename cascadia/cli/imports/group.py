@@ -7,7 +7,7 @@ import click
 
 from cascadia.cli.imports.options import with_lengths, with_source
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import Group, positive, with_output
+from cascadia.cli.shared.options import Group, positive, with_output, with_own_seed
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.output_dir import keep_sources
 from cascadia.domain.errors import BadInput
@@ -35,12 +35,7 @@ def import_() -> None:
     metavar="RPS",
     help="Mean rate in requests/s to draw arrivals at where the file has no times. Default: such a file is refused.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    help="Seed of everything drawn at random, a whole number. Default: 0.",
-)
+@with_own_seed
 @with_output
 @ends_at_once
 def trace(

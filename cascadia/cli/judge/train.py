@@ -18,7 +18,7 @@ from cascadia.cli.judge.probe_engine import probe_engine, with_probe_engine
 from cascadia.cli.judge.train_foresight import train_foresight
 from cascadia.cli.judge.train_outputs import heads_table, told
 from cascadia.cli.judge.train_probe import train_probe_file
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import with_output, with_own_seed
 from cascadia.cli.shared.output import Output, write
 from cascadia.domain.errors import BadInput
 
@@ -78,13 +78,7 @@ if TYPE_CHECKING:
     help="File with the prompts' texts (as for `profile quality`), where ANSWERS is a quality "
     "table for --foresight. Default: none.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Seed of everything drawn at random, a whole number.",
-)
+@with_own_seed
 @encoder_option
 @with_output
 @ends_at_once

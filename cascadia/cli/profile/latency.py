@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import positive, with_output
+from cascadia.cli.shared.options import positive, with_output, with_own_seed
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -75,13 +75,7 @@ from cascadia.domain.errors import BadInput
     metavar="S",
     help="Seconds that the measurement may take.",
 )
-@click.option(
-    "--seed",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Seed of everything drawn at random, a whole number.",
-)
+@with_own_seed
 @click.option(
     "--out", type=click.Path(path_type=Path), help="JSON file to write the calibration to. Default: none."
 )

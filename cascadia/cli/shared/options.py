@@ -129,6 +129,7 @@ with_goodput = click.option(
     "e2el:20000@p99 (the whole answer). Several may be given. Default: the spec's.",
 )
 
-with_seed = click.option(
-    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the spec's."
-)
+_SEED = "Seed of everything drawn at random, a whole number."
+seed = click.IntRange(0, 2**32 - 1)
+with_seed = click.option("--seed", type=seed, help=f"{_SEED} Default: the spec's.")
+with_own_seed = click.option("--seed", type=seed, default=0, show_default=True, help=_SEED)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import positive, with_output
+from cascadia.cli.shared.options import positive, seed, with_output
 from cascadia.cli.shared.output import Output
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     help="Seconds of an SLO; the share of requests that is done within them is shown. Default: none.",
 )
 @click.option(
-    "--seed", type=int, help="Seed of everything drawn at random, a whole number. Default: the plan's own."
+    "--seed", type=seed, help="Seed of everything drawn at random, a whole number. Default: the plan's own."
 )
 @click.option(
     "--plots", type=click.Path(path_type=Path), help="HTML file to write the plots to. Default: none."

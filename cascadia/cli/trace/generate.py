@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import with_output, with_own_seed
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -92,13 +92,7 @@ KINDS = {
     type=click.Path(path_type=Path),
     help="Trace to draw both lengths from. Default: none; --input and --output say.",
 )
-@click.option(
-    "--seed",
-    type=int,
-    default=0,
-    show_default=True,
-    help="Seed of everything drawn at random, a whole number.",
-)
+@with_own_seed
 @with_output
 @ends_at_once
 def generate(

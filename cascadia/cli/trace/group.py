@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import Group, with_output
+from cascadia.cli.shared.options import Group, with_output, with_own_seed
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.output_dir import keep_sources
 from cascadia.cli.trace.generate import generate
@@ -30,12 +30,7 @@ trace.add_command(generate)
 def _with_reading(command: Callable[..., None]) -> Callable[..., None]:
     """The options of every command that reads a trace."""
     for option in (
-        click.option(
-            "--seed",
-            type=click.IntRange(0),
-            default=0,
-            help="Seed of everything drawn at random, a whole number. Default: 0.",
-        ),
+        with_own_seed,
         click.option(
             "--spread/--no-spread",
             default=True,
