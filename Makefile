@@ -44,10 +44,9 @@ compiled: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # the tests themselves say what is wrong
 
 # A test that fails is run once more, and is named where it passes then: that is a fault of the test, to be mended.
-# Two processes more than cores: of two, each waited for others a quarter of its time.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory -j2 check compiled
-	$(BIN)/python -m pytest -n $$($(BIN)/python -c "import os; print((os.cpu_count() or 1) + 2)") --dist worksteal --reruns 1 -rR
+	$(BIN)/python -m pytest -n auto --dist worksteal --reruns 1 -rR
 
 # Less what is marked slow; says the CPU seconds of each package, which are to be ten at most.
 test-quick: $(STAMP)
