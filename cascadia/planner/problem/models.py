@@ -120,7 +120,7 @@ def _external(spec: StageSpec, folder: Path, where: str) -> Stage:
         tpot_p50_s=times.tpot_p50_s,
         tpot_p95_s=times.tpot_p95_s,
         requests_per_minute=spec.requests_per_minute,
-        base_url=spec.base_url.rstrip("/").removesuffix("/v1") if spec.base_url else None,
+        base_url=spec.base_url,
         api_key_env=spec.api_key_env,
     )
     config = EngineConfig(max_model_len=spec.max_model_len)

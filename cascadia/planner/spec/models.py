@@ -1,12 +1,12 @@
 """The parts of a spec that name models: stages and the judge, with the settings of their engines."""
 
-import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from cascadia.domain.names import LONGEST_NAME, NAME, name_fault
 from cascadia.domain.problem import Engine
+from cascadia.files.addresses import api_root
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM
 
 Positive = Annotated[int, Field(ge=1, le=2**31)]
@@ -27,11 +27,12 @@ StageName = Annotated[Name, AfterValidator(_of_the_users)]
 
 
 def _asked(url: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/?#@]+(/[\w.~-]+)*/*", url, re.ASCII):
+    try:
+        return api_root(url)
+    except ValueError:
         raise ValueError(
             f"{url!r} is no address that a router can ask; write e.g. https://api.example.com/v1"
-        )
-    return url
+        ) from None
 
 
 Address = Annotated[Text, AfterValidator(_asked)]

@@ -1,7 +1,6 @@
 """`router.yaml`: pydantic at the edge. Unknown keys are errors that name the nearest known one."""
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from cascadia.domain.errors import BadInput
 from cascadia.domain.names import CASCADE, FORESIGHT, JUDGE, LONGEST_NAME, LONGEST_STAGE, NAME, STAGE
 from cascadia.domain.plan import ASKS_NONE, ExitPromise
+from cascadia.files.addresses import api_root
 from cascadia.files.field_errors import bad_input
 from cascadia.files.kinds import refuse_other
 from cascadia.files.strict_yaml import parse_yaml
@@ -560,23 +560,12 @@ def _foresees(judge: JudgeSettings | None, kinds: tuple[str, ...] = ("embedding"
     return judge.kind in kinds or any(_foresees(member, kinds) for member in judge.members)
 
 
-_PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)
-
-
 def check_url(url: str, where: str) -> str:
     """An engine's address, less a trailing slash or `/v1`. Raises `BadInput`."""
-    address = url.rstrip("/").removesuffix("/v1")
-    instead = "write e.g. http://127.0.0.1:8100"
     try:
-        parts = urlsplit(address)
-        port = parts.port
-    except ValueError:
-        raise BadInput(where, f"{url!r} is no address", instead) from None
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or not address.isascii():
-        raise BadInput(where, f"{url!r} is no address", instead)
-    if parts.query or parts.fragment or parts.username or not _PATH.fullmatch(parts.path):
-        raise BadInput(where, f"{url!r} has more than a host, a port and a path", instead)
-    return address
+        return api_root(url)
+    except ValueError as error:
+        raise BadInput(where, str(error), "write e.g. http://127.0.0.1:8100") from None
 
 
 def _exits(where: str, exits: list[_Exit]) -> tuple[ExitSettings, ...]:

@@ -44,7 +44,15 @@ def test_its_times_are_medians_and_alike_where_no_more_is_said() -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["https://host.example/api?v=1", "api.example.com", "https://a b", "https://key@host", "ftp://host"],
+    [
+        "https://host.example/api?v=1",
+        "api.example.com",
+        "https://a b",
+        "https://key@host",
+        "ftp://host",
+        "https://host:99999",
+        "https://höst.example",
+    ],
 )
 def test_an_address_that_a_router_would_refuse_is_refused_before_planning(url: str) -> None:
     with pytest.raises(ValidationError, match="no address that a router can ask"):
