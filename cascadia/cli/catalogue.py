@@ -13,14 +13,14 @@ from cascadia.domain.errors import BadInput
     "gpus",
     multiple=True,
     metavar="NAME",
-    help="Name of a GPU whose rows are shown, e.g. h100-sxm. Default: all.",
+    help="GPU whose rows are shown, e.g. h100-sxm. Default: all.",
 )
 @click.option(
     "--engine",
     "engines",
     multiple=True,
     metavar="NAME",
-    help="Name of an engine whose rows are shown: vllm, sglang, trtllm or llama.cpp. Default: all.",
+    help="Engine whose rows are shown: vllm, sglang, trtllm or llama.cpp. Default: all.",
 )
 @click.option(
     "--precision",

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 @click.option(
     "--over-time",
     is_flag=True,
-    help="Compare the plan's gears with single settings and the gears of others over the trace, on the same GPUs."
-    " Default: off.",
+    help="Compare gears over the trace; the plan's stand beside single settings and the gears of "
+    "others, on the same GPUs. Default: off.",
 )
 @with_output
 @ends_at_once

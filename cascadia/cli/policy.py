@@ -30,7 +30,7 @@ FURTHER = tuple(f"policies-{at}.json" for at in range(2, 8))
     "--compare",
     "compares",
     is_flag=True,
-    help="Play what others would do on the same workers too, each with the best of its settings.",
+    help="Play what others would do on the same workers too; each with the best of its settings.",
 )
 @click.option("--force", is_flag=True, help="Write into a folder even if it has other files in it.")
 @with_output

@@ -37,8 +37,8 @@ _LARGEST_VALUES_BYTES = 1_000_000
     "files",
     multiple=True,
     type=click.Path(path_type=Path),
-    help="YAML file with values of the Helm chart, put over the plan's (target kubernetes); repeat "
-    "it for more. Default: none.",
+    help="YAML file with values of the Helm chart, over the plan's; target kubernetes alone takes it. "
+    "Repeatable. Default: none.",
 )
 @with_output
 @ends_at_once

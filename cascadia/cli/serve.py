@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     "endpoints",
     multiple=True,
     metavar="STAGE=URL",
-    help="Address of a replica of STAGE, of `judge` or `foresight`; repeat it for more. For a plan only. "
-    "Default: the addresses that `cascadia render --target local` gives.",
+    help="Address of a replica of STAGE, of `judge` or `foresight`; repeat it for more. For a plan "
+    "only. Default: those of `cascadia render --target local`.",
 )
 @click.option("--host", help="Address to listen on. Default: that of router.yaml, else 127.0.0.1.")
 @click.option(
@@ -45,13 +45,13 @@ if TYPE_CHECKING:
     "--keys",
     "keys_file",
     type=click.Path(path_type=Path),
-    help="File of API keys (`cascadia keys`). For a plan only. Default: no key is asked for.",
+    help="File of API keys (`cascadia keys`). For a plan only. Default: none.",
 )
 @click.option(
     "--redis-url-file",
     type=click.Path(path_type=Path),
-    help="File with the address of the Redis where routers share the limits of keys. For a plan "
-    "only; needs --keys. Default: limits are each router's own.",
+    help="File with the address of the Redis where routers share the limits of keys. For a plan only; "
+    "needs --keys. Default: none.",
 )
 @click.option(
     "--admin-port",

@@ -24,7 +24,7 @@ from cascadia.domain.errors import BadInput
     "--out",
     type=click.Path(path_type=Path),
     help="Folder to write the plan, the example's files and the answers to. Default: demo-run, or "
-    "demo-plan with --plan-only, demo-classify with --classify, demo-external with --external.",
+    "demo-plan, demo-classify, demo-external by kind.",
 )
 @click.option(
     "--keep", is_flag=True, help="Leave the endpoint up after the measurement, until it is interrupted."

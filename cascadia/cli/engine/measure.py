@@ -25,21 +25,22 @@ SHOWN = (1, 4, 16, 32)
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="File to write: JSON, or where it ends in .csv the latency table that `cascadia policy` reads, with the 95th "
-    "percentile of each batch size. Default: none is written.",
+    help="File to write; JSON, or where it ends in .csv the latency table that `cascadia policy` "
+    "reads, with the 95th percentile of each batch size. Default: none.",
 )
 @click.option(
     "--exits",
     "with_exits",
     is_flag=True,
-    help="Measure exits too, of each MODEL and layer with a ramp of `cascadia exits train`: where all leave, and where "
-    "the surest quarter, half and three quarters of the texts do.",
+    help="Measure the exits of each MODEL too; at each ramp of `cascadia exits train`, where all texts "
+    "leave, and where the surest quarter, half and three quarters do.",
 )
 @click.option(
     "--texts",
     "texts_file",
     type=click.Path(path_type=Path),
-    help="JSON lines with `text` and `label`, which no MODEL was trained on. Default: the bundled family's own.",
+    help="JSON lines with `text` and `label`; texts that no MODEL was trained on. Default: the bundled "
+    "family's own.",
 )
 @click.option(
     "--passes",

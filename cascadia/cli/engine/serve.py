@@ -29,15 +29,14 @@ if TYPE_CHECKING:
     "--exits",
     "with_exits",
     is_flag=True,
-    help="Let inputs leave early, as exits are certified, at the ramps that `cascadia exits train` has put "
-    "beside each MODEL.",
+    help="Let inputs leave early at certified exits; `cascadia exits train` has put their ramps beside "
+    "each MODEL.",
 )
 @click.option(
     "--judge",
     "judge_file",
     type=click.Path(path_type=Path),
-    help="File of `cascadia judge train`, whose verdicts are given at /v1/score too, as by `cascadia judge serve`. "
-    "Default: none.",
+    help="File of `cascadia judge train` to serve at /v1/score; as by `cascadia judge serve`. Default: none.",
 )
 @encoder_option
 @with_promise

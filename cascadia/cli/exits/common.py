@@ -26,7 +26,8 @@ texts_option = click.option(
     "texts_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="File of texts as the model meets them, one a line, or .jsonl with `text`. No labels: the model gives them.",
+    help="File of texts, one a line, or .jsonl with `text`; as the model meets them. No labels: the "
+    "model gives them.",
 )
 tokens_option = click.option(
     "--tokens",
@@ -45,14 +46,14 @@ def with_promise(command: Callable[..., None]) -> Callable[..., None]:
         type=share,
         default="0.9",
         show_default=True,
-        help="Probability with which the risk is kept, above 0 and below 1.",
+        help="Probability with which the risk is kept; above 0 and below 1.",
     )(command)
     return click.option(
         "--risk",
         type=share,
         default="1%",
         show_default=True,
-        help="Share of the answers that may differ from the whole model's, above 0 and below 100%.",
+        help="Share of the answers that may differ from the whole model's; above 0 and below 100%.",
     )(command)
 
 
@@ -61,7 +62,8 @@ budget_option = click.option(
     type=share,
     default="2%",
     show_default=True,
-    help="Share of a pass's time that ramps may add to inputs that leave at none, at every batch size.",
+    help="Share of a pass's time that ramps may add; measured on inputs that leave at none, at every "
+    "batch size.",
 )
 
 shadow_option = click.option(

@@ -28,7 +28,8 @@ from cascadia.domain.errors import BadInput
     type=click.FloatRange(0.05, 0.9),
     default=0.25,
     show_default=True,
-    help="Share of the texts that ramps are not trained on, but compared and calibrated by, 0.05 to 0.9.",
+    help="Share of the texts kept to compare and calibrate ramps, 0.05 to 0.9; ramps are not trained "
+    "on these.",
 )
 @with_promise
 @budget_option

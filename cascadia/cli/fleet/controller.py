@@ -46,8 +46,8 @@ PORT = 8300
 @click.option("--port", type=click.IntRange(0, 65535),
               help=f"Port to listen on; 0 takes a free one. Default: {PORT}, 0 where that is taken here.")  # fmt: skip
 @click.option("--hand-back", "gives_back", is_flag=True,
-              help="Hand engines back to Helm and do nothing else, before the release's controller is turned "
-                   "off.")  # fmt: skip
+              help="Hand engines back to Helm, and do nothing else; meant for before the release's "
+              "controller is turned off.")  # fmt: skip
 @click.option(
     "--engines",
     type=click.Path(path_type=Path),

@@ -15,8 +15,8 @@ _FILE = click.option(
     "file",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Path of a controller.yaml: how traffic is watched, planned for and followed. Flags go "
-    "over its keys. Default: none, and each key has its own default.",
+    help="Path of a controller.yaml; it says how traffic is watched, planned for and followed. Flags "
+    "go over its keys. Default: none, and each key has its own default.",
 )
 
 

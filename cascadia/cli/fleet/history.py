@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     "plan",
     metavar="PLAN",
     type=click.Path(path_type=Path),
-    help="Plan by whose prices to show what was saved against the largest stage alone. Default: history is shown.",
+    help="Plan whose prices tell what was saved; the comparison is with the largest stage alone. "
+    "Default: history is shown.",
 )
 @click.option(
     "--samples",

@@ -52,10 +52,10 @@ ASKS = {
 @click.option(
     "--resume",
     is_flag=True,
-    help="Go on with the plan in force last, where the fleet came up with PLAN and has moved since.",
+    help="Go on with the plan in force last, where the fleet has moved since it came up with PLAN.",
 )
 @click.option(
-    "--replace", is_flag=True, help="Begin with PLAN though the fleet has moved to another since it came up."
+    "--replace", is_flag=True, help="Begin with PLAN, though the fleet has moved to another since it came up."
 )
 @click.option("--detach", is_flag=True, help="Return when all is ready, and leave it running.")
 @with_output

@@ -33,7 +33,8 @@ def import_() -> None:
     "rate_rps",
     type=positive,
     metavar="RPS",
-    help="Mean rate in requests/s to draw arrivals at where the file has no times. Default: such a file is refused.",
+    help="Mean rate of drawn arrivals in requests/s; needed for a file without times. Default: such a "
+    "file is refused.",
 )
 @with_own_seed
 @with_output
@@ -106,8 +107,8 @@ def prompts(out: Path, reference: bool, output: Output, **source: Any) -> None:
     "stages",
     multiple=True,
     metavar="NAME=MODEL",
-    help="Stage of the spec and the file's name of its model, from small to large. Repeatable. Default: every model, "
-    "under its own name.",
+    help="Stage of the spec and its model in the file; name them from small to large. Repeatable. "
+    "Default: every model, under its own name.",
 )
 @with_output
 @ends_at_once

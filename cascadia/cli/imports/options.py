@@ -35,8 +35,8 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
             "maps",
             multiple=True,
             metavar="OURS=THEIRS",
-            help="Column to take one of ours from, such as score=judge_score; dots enter nested values. Repeatable. "
-            "Default: told from the format, or from common names.",
+            help="Column to take one of ours from, such as score=judge_score; dots enter nested "
+            "values. Repeatable. Default: told from the format, or from common names.",
         ),
         click.option(
             "--format",
@@ -56,13 +56,13 @@ def with_lengths(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--tokenizer",
             type=click.Path(path_type=Path),
-            help="Model's folder or tokenizer.json that counts tokens where the file has texts only. Default: one "
-            "token for 4 characters.",
+            help="Model's folder or tokenizer.json that counts tokens; used for a file that has texts "
+            "only. Default: one token for 4 characters.",
         ),
         click.option(
             "--answer-tokens",
             type=click.IntRange(1, 1_000_000),
-            help="Length in tokens of answers that the file neither has nor counts. Default: such a file is refused.",
+            help="Tokens of an answer that the file neither has nor counts. Default: such a file is refused.",
         ),
     ):
         command = option(command)

@@ -43,8 +43,9 @@ GOALS = ("latency", "cost", "quality")
     "apis",
     multiple=True,
     metavar="NAME=MODEL,IN,OUT,TTFT,TPOT[,RPM]",
-    help="Stage that is somebody else's API, after those of --model: dollars per million tokens read and written, "
-    "seconds to the first token and for each further one, requests per minute. Default: asked for.",
+    help="Stage that is somebody else's API: dollars per million tokens in and out, seconds to the "
+    "first and each further token, requests per minute; after those of --model. Default: asked "
+    "for.",
 )
 @click.option(
     "--goal",
@@ -65,12 +66,13 @@ GOALS = ("latency", "cost", "quality")
 )
 @click.option(
     "--judge",
-    help="Judge of the answers: embedding, certainty, or the model of a self-hosted LLM judge. "
-    "Default: asked for.",
+    help="Judge of the answers: embedding, certainty, or an LLM judge's model. Default: asked for.",
 )
-@click.option("--trace", help="Path of the workload trace, from here or from the spec. Default: asked for.")
 @click.option(
-    "--quality-table", help="Path of the quality table, from here or from the spec. Default: asked for."
+    "--trace", help="Path of the workload trace; relative to here or to the spec. Default: asked for."
+)
+@click.option(
+    "--quality-table", help="Path of the quality table; relative to here or to the spec. Default: asked for."
 )
 @click.option(
     "--quality-min", type=number, help="Least mean quality of the answers, 0-100. Default: asked for."

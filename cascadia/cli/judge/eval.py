@@ -30,7 +30,7 @@ AT_ONCE = 32
     "stages",
     multiple=True,
     metavar="NAME",
-    help="Name of a stage whose answers are used; repeat it for more. Default: all.",
+    help="Stage whose answers are used; repeat it for more. Default: all.",
 )
 @click.option(
     "--bins",
@@ -43,7 +43,7 @@ AT_ONCE = 32
     "--table",
     "table_file",
     type=click.Path(path_type=Path),
-    help="File to write a quality table for `cascadia plan` to, with the judge's scores. Default: none.",
+    help="File to write a quality table for `cascadia plan` to; it has the judge's scores. Default: none.",
 )
 @encoder_option
 @with_output

@@ -27,7 +27,7 @@ def with_probe_engine(told: str) -> Callable[[Callable[..., None]], Callable[...
         command = click.option(
             "--slot-folder",
             type=click.Path(path_type=Path),
-            help="Folder that the engine was started with as --slot-save-path, best on a RAM disk (/dev/shm). "
+            help="Folder that the engine has as --slot-save-path; best on a RAM disk (/dev/shm). "
             "Required for a probe, and of it alone.",
         )(command)
         return click.option(

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--exits",
     "with_exits",
     is_flag=True,
-    help="Give verdicts early, as exits are certified, by the ramp that `cascadia judge train-exits` put beside JUDGE.",
+    help="Give verdicts early at certified exits; `cascadia judge train-exits` put their ramp beside JUDGE.",
 )
 @with_promise
 @shadow_option

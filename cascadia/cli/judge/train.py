@@ -43,39 +43,39 @@ if TYPE_CHECKING:
     "stages",
     multiple=True,
     metavar="NAME",
-    help="Name of a stage whose answers are learned from; repeat it for more. Default: all.",
+    help="Stage whose answers are learned from; repeat it for more. Default: all.",
 )
 @click.option(
     "--decoys",
     type=click.FloatRange(0, 5),
     default=0.0,
     show_default=True,
-    help="Number of worthless answers to add per answer: as many to other questions, and as many "
-    "that suit every question.",
+    help="Worthless answers to add per answer; as many to other questions, and as many that suit every "
+    "question.",
 )
 @click.option(
     "--table",
     "table_file",
     type=click.Path(path_type=Path),
-    help="File to write a quality table for `cascadia plan` to: each answer's score, and what the "
-    "question alone promises, by folds that did not see it. Default: none.",
+    help="File to write a quality table for `cascadia plan` to; it has each answer's score, and what "
+    "the question alone promises, by folds that did not see it. Default: none.",
 )
 @click.option(
     "--foresight",
     is_flag=True,
-    help="Learn from the questions alone how good each stage's answer will be: for `quality.foresight` of a spec.",
+    help="Learn how good each stage's answer will be from the question alone; for `quality.foresight` of a spec.",
 )
 @click.option(
     "--probe",
     is_flag=True,
-    help="Learn from the hidden states of --engine, which reads each question and answer again, not from texts.",
+    help="Learn from the hidden states of --engine, not from texts; it reads each question and answer again.",
 )
 @with_probe_engine("which wrote the answers, for --probe")
 @click.option(
     "--prompts",
     "prompts_file",
     type=click.Path(path_type=Path),
-    help="File with the prompts' texts (as for `profile quality`), where ANSWERS is a quality "
+    help="File with the prompts' texts, as for `profile quality`; needed where ANSWERS is a quality "
     "table for --foresight. Default: none.",
 )
 @with_own_seed

@@ -20,7 +20,7 @@ from cascadia.domain.errors import BadInput
     type=click.FloatRange(0.1, 100),
     default=10.0,
     show_default=True,
-    help="Number of points, 0.1 to 100, by which an early verdict may be off before it counts as different.",
+    help="Points by which an early verdict may be off, 0.1 to 100; beyond, it counts as different.",
 )
 @with_promise
 @encoder_option

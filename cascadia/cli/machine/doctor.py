@@ -24,7 +24,8 @@ SIGNS = {"good": "ok", "note": "note", "bad": "BAD"}
 @click.option(
     "--quality-table",
     type=click.Path(path_type=Path),
-    help="Quality table whose judge is looked at: its scale, and its AUC at each stage. Default: none.",
+    help="Quality table whose judge is looked at; its scale and its AUC at each stage are told. "
+    "Default: none.",
 )
 @click.option(
     "--scale",

@@ -69,21 +69,21 @@ from cascadia.domain.objective import Level
     "--gears",
     type=gear_count,
     metavar="N|off",
-    help="Largest number of settings for rising load, 1-64; `off` is 1, one setting for any load. Default: the spec's, "
-    "else 8 where latency is bounded.",
+    help="Largest number of settings for rising load, 1-64; `off` is 1, one setting for any load. "
+    "Default: the spec's, else 8 where latency is bounded.",
 )
 @click.option(
     "--budget",
     "budget_usd_per_hour",
     type=positive,
     metavar="USD",
-    help="Most that the nodes in use may cost together, in dollars an hour, each node whole. Default: the spec's.",
+    help="Dollars an hour that the nodes in use may cost; each node is paid whole. Default: the spec's.",
 )
 @click.option(
     "--pools",
     type=click.Choice(["any"]),
-    help="GPUs to choose from: `any` offers each that the bundled calibrations measured, at its list price, and needs "
-    "a budget. Default: the spec's.",
+    help="GPUs to choose from, under a budget; `any` offers each that the bundled calibrations "
+    "measured, at its list price. Default: the spec's.",
 )
 @with_seed
 @click.option(
@@ -91,8 +91,9 @@ from cascadia.domain.objective import Level
     type=click.Choice(["columns", "paper", "kairos"]),
     default="columns",
     show_default=True,
-    help="Formulation of the allocation's integer program: ours (columns), or the Cascadia paper's own; `kairos` is "
-    "ours on the nodes that Kairos would rent within the budget, for one stage.",
+    help="Formulation of the allocation's integer program; ours (columns), the Cascadia paper's own "
+    "(paper), or `kairos`: ours on the nodes that Kairos would rent within the budget, for one "
+    "stage.",
 )
 @click.option(
     "--time-limit",

@@ -27,15 +27,14 @@ from cascadia.domain.errors import BadInput
     "--architecture",
     "architecture_name",
     metavar="ID",
-    help="Architecture of the model: a Hugging Face id of the catalogue, or a config.json. "
-    "Default: asked of the engine.",
+    help="Architecture of the model: an id of the catalogue, or a config.json. Default: asked of the engine.",
 )
 @click.option(
     "--gpu",
     "gpu_name",
     metavar="NAME",
-    help="Name of the GPU that the engine runs on, `cpu` for a core, or the file of a GPU of your "
-    "own, as in a spec. Default: this machine's CPU, where the engine runs on it.",
+    help="GPU that the engine runs on, or `cpu`; or the file of a GPU of your own, as in a spec. "
+    "Default: this machine's CPU, where the engine runs on it.",
 )
 @click.option(
     "--tp",
@@ -58,14 +57,13 @@ from cascadia.domain.errors import BadInput
     "--max-num-seqs",
     type=click.IntRange(1, 4096),
     metavar="N",
-    help="Number of sequences that the engine takes at once. Default: what the engine says, else "
-    "its usual one.",
+    help="Sequences that the engine takes at once. Default: what the engine says, else its usual one.",
 )
 @click.option(
     "--max-num-batched-tokens",
     type=click.IntRange(16, 1_000_000),
     metavar="N",
-    help="Number of tokens that the engine takes in one iteration. Default: the engine's usual one.",
+    help="Tokens that the engine takes in one iteration. Default: the engine's usual one.",
 )
 @click.option(
     "--max-seconds",

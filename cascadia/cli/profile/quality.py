@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     "prompts_file",
     required=True,
     type=click.Path(path_type=Path),
-    help="File of prompts, JSON lines, CSV or Parquet: `prompt_id`, `prompt` or `messages`, and "
-    "for checks `reference`, `check`.",
+    help="File of prompts, JSON lines, CSV or Parquet; it has `prompt_id`, `prompt` or `messages`, and "
+    "for checks `reference` and `check`.",
 )
 @click.option(
     "--stages",
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     metavar="SPEC|NAME=URL#MODEL",
-    help="Path of a spec, whose stages get addresses by --endpoint, or the stages, from small to large.",
+    help="Path of a spec, or the stages, from small to large; a spec's stages get addresses by --endpoint.",
 )
 @click.option(
     "--endpoint",
@@ -49,9 +49,8 @@ if TYPE_CHECKING:
     required=True,
     multiple=True,
     metavar="URL#MODEL|CHECK",
-    help="Judge of the answers: an LLM judge at URL, or the check exact, regex or json-schema "
-    "against each prompt's reference. With one of each, the judge gives the score and the "
-    "check the quality.",
+    help="Judge of the answers: an LLM judge, or a check (exact, regex, json-schema) against the "
+    "references. With one of each, the judge gives the score and the check the quality.",
 )
 @click.option(
     "--out",
@@ -80,7 +79,7 @@ if TYPE_CHECKING:
     type=click.IntRange(64),
     default=8192,
     show_default=True,
-    help="Number of tokens of question and answer that the judge is shown; longer ones lose their middle.",
+    help="Tokens of question and answer that the judge is shown; longer ones lose their middle.",
 )
 @click.option(
     "--concurrency",
@@ -102,10 +101,10 @@ if TYPE_CHECKING:
     "key_variables",
     multiple=True,
     metavar="[NAME=]VARIABLE",
-    help="Environment variable with the API key of stage NAME, of `judge`, or of all; repeat it "
-    "for more. Default: no key is sent.",
+    help="Environment variable with the API key of stage NAME, of `judge`, or of all; repeat it for "
+    "more. Default: none.",
 )
-@click.option("--restart", is_flag=True, help="Throw away what an earlier run has done, and begin anew.")
+@click.option("--restart", is_flag=True, help="Throw away what an earlier run has done.")
 @click.option(
     "--keep-answers",
     type=click.Path(path_type=Path),

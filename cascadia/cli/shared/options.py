@@ -101,7 +101,7 @@ with_gpus = click.option(
     "--gpus",
     multiple=True,
     metavar="[POOL=]N",
-    help="Number of GPUs, of the pool named where there are several. Default: the spec's.",
+    help="Number of GPUs; name the pool where there are several. Default: the spec's.",
 )
 
 with_rate = click.option(
@@ -125,8 +125,9 @@ with_goodput = click.option(
     type=goodput,
     multiple=True,
     metavar="METRIC:MS[@pNN]",
-    help="Service level to keep, in milliseconds at p95 or the quantile named: ttft:500, tpot:50 (per output token), "
-    "e2el:20000@p99 (the whole answer). Several may be given. Default: the spec's.",
+    help="Service level to keep, in milliseconds, at p95 unless told: ttft:500, tpot:50, "
+    "e2el:20000@p99; tpot is per output token, e2el the whole answer. Several may be given. "
+    "Default: the spec's.",
 )
 
 _SEED = "Seed of everything drawn at random, a whole number."

@@ -51,7 +51,7 @@ def with_service(
         click.option(
             "--api-key-env",
             metavar="VARIABLE",
-            help="Environment variable with the key that callers must send. Default: none is asked for.",
+            help="Environment variable with the key that callers must send. Default: none.",
         ),
     )
 

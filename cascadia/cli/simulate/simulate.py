@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     "rate_rps",
     type=positive,
     metavar="RPS",
-    help="Mean rate that arrivals are rescaled to, in requests/s. Default: the plan's, for the trace that was "
-    "planned for, else the trace's own.",
+    help="Mean rate that arrivals are rescaled to, in requests/s. Default: the plan's for its own "
+    "trace, else the trace's.",
 )
 @click.option(
     "--quality-table",
     type=click.Path(path_type=Path),
-    help="Quality table whose scores decide at the gates, and by which gears are played. Default: paths are drawn "
-    "from the plan's shares.",
+    help="Quality table whose scores decide at the gates; gears are played by them too. Default: paths "
+    "are drawn from the plan's shares.",
 )
 @click.option(
     "--slo",
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--explain",
     is_flag=True,
-    help="Show where an iteration's time goes, term by term, and the same batch on other shapes.",
+    help="Show where an iteration's time goes; term by term, and the same batch on other shapes.",
 )
 @click.option(
     "--batch",

@@ -24,7 +24,7 @@ def keys() -> None:
 
 @keys.command()
 @click.argument("file", type=_FILE)
-@click.option("--name", required=True, help="Name of whose key it is, as it stands in logs and metrics.")
+@click.option("--name", required=True, help="Name of the key in logs and metrics.")
 @click.option(
     "--scope",
     "scopes",
@@ -46,24 +46,23 @@ def keys() -> None:
 @click.option(
     "--tokens-per-minute",
     type=click.IntRange(1),
-    help="Tokens a minute that the key may use, of prompts and answers together. Default: no limit.",
+    help="Tokens a minute that the key may use; prompts and answers count together. Default: no limit.",
 )
 @click.option(
     "--concurrent",
     type=click.IntRange(1),
-    help="Requests of the key that may be under way at once. Default: no limit.",
+    help="Requests of the key under way at once, at most. Default: no limit.",
 )
 @click.option(
     "--usd-per-month",
     type=positive,
-    help="Dollars that requests of the key may cost in a calendar month (UTC). Default: no limit.",
+    help="Dollars that the key may cost in a calendar month; months are of UTC. Default: no limit.",
 )
 @click.option(
     "--priority",
     type=click.IntRange(-1000, 1000),
     default=0,
-    help="Priority that requests of the key may have at best; lower is served first, where "
-    "requests wait. Default: 0.",
+    help="Priority that the key may have at best; lower is served first, where requests wait. Default: 0.",
 )
 @click.option(
     "--expires-days", type=click.IntRange(1, 36_500), help="Days after which the key expires. Default: never."
@@ -71,7 +70,7 @@ def keys() -> None:
 @click.option(
     "--max-gear",
     type=click.IntRange(0, 63),
-    help="Lightest gear that requests of the key may get, whatever the load; 0 is the heaviest. Default: any.",
+    help="Lightest gear that the key may get; 0 is the heaviest, whatever the load. Default: any.",
 )
 @with_output
 def add(

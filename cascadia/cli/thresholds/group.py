@@ -36,7 +36,7 @@ def thresholds() -> None:
     type=number,
     required=True,
     metavar="Q",
-    help="Least mean quality that the proposed thresholds hold with confidence, 0-100.",
+    help="Least mean quality, 0-100; the proposed thresholds hold it with confidence.",
 )
 @click.option(
     "--samples",

@@ -36,7 +36,7 @@ KINDS = {
     type=click.Choice(tuple(KINDS)),
     default="poisson",
     show_default=True,
-    help="Process of the arrivals: constant rate (poisson), by day and night, in bursts, or in steps.",
+    help="Process of the arrivals; constant rate (poisson, gamma), by day and night, in bursts, or in steps.",
 )
 @click.option(
     "--rate", "rate_rps", type=float, help="Mean rate in requests/s. Required, unless --arrivals steps."

@@ -34,8 +34,8 @@ def _with_reading(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--spread/--no-spread",
             default=True,
-            help="Lay requests whose times are rounded (Mooncake: to 3 s; BurstGPT and OpenAI logs: to 1 s) "
-            "at random over that step, or leave them. Default: spread.",
+            help="Lay requests whose times are rounded at random over that step, or leave them; "
+            "Mooncake rounds to 3 s, BurstGPT and OpenAI logs to 1 s. Default: spread.",
         ),
         click.option(
             "--format",
