@@ -1,6 +1,7 @@
 """What /metrics says: every figure that the documentation names and no other, and the right ones."""
 
 import asyncio
+import csv
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +20,6 @@ from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running,
 from tests.data import ROOT
 
 PAGE = ROOT / "docs/reference/router.md"
-ROW = re.compile(r"^- `(\w+)`(?: \(([^)]*)\))?:", re.MULTILINE)
 
 
 class Figures:
@@ -49,8 +49,16 @@ async def scraped(router: Running) -> Figures:
 
 
 def documented(page: Path = PAGE) -> dict[str, set[str]]:
+    """Labels of each metric in the table beside `page`, which names them all and no other."""
     section = page.read_text(encoding="utf-8").partition("\n## Metrics\n")[2].partition("\n## ")[0]
-    return {name: set(re.findall(r"`(\w+)`", labels)) for name, labels in ROW.findall(section)}
+    prefix = re.findall(r"Names begin with `(\w+_)`", section)[0]
+    with (page.parent / "data" / f"{page.stem}-metrics.csv").open(encoding="utf-8", newline="") as text:
+        told = {
+            row["metric"].removeprefix(prefix): set(row["labels"].split()) for row in csv.DictReader(text)
+        }
+    lists = "\n".join(line for line in section.splitlines() if line.startswith("- "))
+    assert sorted(re.findall(r"`(\w+)`", lists)) == sorted(told)
+    return told
 
 
 def two(small: FakeEngine, large: FakeEngine) -> RouterSettings:
