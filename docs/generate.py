@@ -35,6 +35,10 @@ CONTROLLED = "cascadia controller"
 
 SHARED = 2
 """So many commands have an option with the same words: they are said once."""
+
+ALIKE = 5
+"""So many options of a command have the same default: it is told once."""
+
 CONTROLLER = PAGES / "controller.md"
 VALUES_SCHEMA = Path(__file__).parents[1] / "deploy" / "helm" / "cascadia" / "values.schema.json"
 
@@ -124,9 +128,16 @@ def command_section(path: str, command: click.Command, shared: Mapping[Line, set
     )
     settings = [option.opts[0] for option in options(command) if told.intersection(option.opts)]
     lines = [option_line(option) for option in options(command) if option.opts[0] not in settings]
-    own = [str(line) for line in lines if line._replace(default="") not in shared]
+    own = [line for line in lines if line._replace(default="") not in shared]
+    common = [
+        default
+        for default, times in Counter(line.default for line in own).items()
+        if times >= ALIKE and default
+    ]
     if own:
-        yield "\n".join(own)
+        yield "\n".join(str(line._replace(default="") if line.default in common else line) for line in own)
+    if common:
+        yield f"Values not given: {common[0]}."
     if settings:
         flags = ", ".join(f"`{name}`" for name in settings)
         yield f"Settings as flags ([all](controller.md#settings-controlleryaml)): {flags}."

@@ -29,6 +29,12 @@ AS_OF_PODS = (
 )
 """Keys whose names say all: they are handed on."""
 
+OF_ANY_POD = (
+    *("affinity", "env", "nodeSelector", "podAnnotations", "podLabels", "podSecurityContext"),
+    *("priorityClassName", "securityContext", "tolerations"),
+)
+"""Those that each group of pods has."""
+
 Meaning = tuple[str, str, str]
 
 
@@ -68,8 +74,8 @@ def helm_page(schema: Schema) -> Iterator[str]:
     yield _list(list(_walk(plain, values, "")))
     yield "## Keys of several groups"
     yield (
-        f"As Kubernetes has them, of the pods or the container that the group is about: "
-        f"{', '.join(f'`{key}`' for key in sorted(key for key, *_ in shared if key in AS_OF_PODS))}."
+        f"As Kubernetes has them, of any pod: {', '.join(f'`{key}`' for key in OF_ANY_POD)}; of engines' pods also "
+        f"{', '.join(f'`{key}`' for key in sorted({key for key, *_ in shared if key in AS_OF_PODS} - {*OF_ANY_POD}))}."
     )
     yield "\n".join(
         sorted(
@@ -98,7 +104,17 @@ def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Ite
     if own:
         yield _list(own)
     if len(own) < len(rows):
-        names = [f"`{row.key}`{f' {row.default}' if row.default else ''}" for row in rows if row not in own]
+        also = [row for row in rows if row not in own]
+        pods = [
+            stem
+            for stem in ("", "service.")
+            if {f"{stem}{key}" for key in OF_ANY_POD} <= {r.key for r in also}
+        ]
+        told = {f"{stem}{key}" for stem in pods for key in OF_ANY_POD}
+        names = [
+            f"`{row.key}`{f' {row.default}' if row.default else ''}" for row in also if row.key not in told
+        ]
+        names += [f"`{stem}…` the keys of any pod" if stem else "the keys of any pod" for stem in pods]
         yield f"[Also](#keys-of-several-groups): {', '.join(names)}."
 
 
@@ -109,7 +125,7 @@ def _list(rows: list[Row]) -> str:
 def _told(row: Row) -> str:
     """Its default, and of what it may be that which neither default nor meaning shows."""
     shown = row.kind if row.kind.startswith("`") or not row.default else ""
-    parts = [part for part in ("" if shown in PLAIN else shown, row.default and f"= {row.default}") if part]
+    parts = [part for part in ("" if shown in PLAIN else shown, row.default and f"={row.default}") if part]
     return f" ({'; '.join(parts)})" if parts else ""
 
 

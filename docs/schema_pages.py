@@ -195,7 +195,7 @@ def _need(key: str, entry: Schema, required: Sequence[str]) -> str:
 
 def default(entry: Schema) -> str:
     value = entry.get("default")
-    return "" if value is None else f"= `{str(value).lower() if isinstance(value, bool) else value}`"
+    return "" if value is None else f"=`{str(value).lower() if isinstance(value, bool) else value}`"
 
 
 def kind(entry: Schema) -> str:
