@@ -32,6 +32,10 @@ FIGURES = (
 TEXTS = ("gpus", "deployment", "why", "assumed")
 
 
+LOAD = 2
+"""Place of the load in a cell's name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Places:
     """Where page, data and pictures go."""
@@ -49,11 +53,10 @@ def write(results: Sequence[Result], places: Places) -> None:
 
 
 def sections(results: Sequence[Result]) -> dict[str, str]:
-    parts = {"cascade": 0, "load": 2}
     return {
         "count": f"{len(results)} of {len(list(cells()))} cells; {summary.missed_bars(results)}.",
         "baselines": summary.baselines(results),
-        "groups": "\n\n".join(summary.by_group(results, part) for part in parts.values()),
+        "groups": summary.by_group(results, LOAD),
         "ablations": summary.ablations(results),
         "faults": summary.faults_table(results),
         "grid": grid(),
