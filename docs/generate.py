@@ -16,7 +16,7 @@ import click
 from catalogue_page import gpus_file, models_file
 from catalogue_page import sections as catalogue_sections
 from chart_schema import filled
-from helm_page import helm_page
+from helm_page import helm_file, helm_page
 from rooms import rooms_section
 from schema_pages import controller_settings, plan_page, spec_page
 
@@ -204,6 +204,7 @@ def run(check: bool) -> int:
     files[VALUES_SCHEMA] = json.dumps(filled(values_schema()), indent=2, ensure_ascii=False) + "\n"
     files[PAGES / "catalogue.md"] = marked(PAGES / "catalogue.md", catalogue_sections())
     files |= {PAGES / "data" / "models.csv": models_file(), PAGES / "data" / "gpus.csv": gpus_file()}
+    files[PAGES / "data" / "helm-values.csv"] = helm_file(values_schema())
     files[ARCHITECTURE] = marked(ARCHITECTURE, {"rooms": "\n\n".join(rooms_section())})
     files[CONTROLLER] = marked(CONTROLLER, {"settings": "\n\n".join(controller_settings())})
     files[CONTROL_LOOP] = marked(CONTROL_LOOP, {"phases": f"```mermaid\n{drawing()}\n```"})

@@ -1,7 +1,9 @@
 """The reference page of the Helm chart's values, from its schema and its own values."""
 
+import csv
 from collections import Counter
 from collections.abc import Iterator
+from io import StringIO
 from typing import Any, NamedTuple
 
 import yaml
@@ -15,26 +17,6 @@ PLAIN = ("text", "list", "map", "boolean")
 SHARED = 2
 """So many values of the same last name, kind and meaning: they are described once."""
 
-AS_OF_PODS = (
-    *(
-        "affinity",
-        "env",
-        "initContainers",
-        "nodeSelector",
-        "podAnnotations",
-        "podLabels",
-        "podSecurityContext",
-    ),
-    *("priorityClassName", "runtimeClassName", "securityContext", "tolerations", "volumeMounts", "volumes"),
-)
-"""Keys whose names say all: they are handed on."""
-
-OF_ANY_POD = (
-    *("affinity", "env", "nodeSelector", "podAnnotations", "podLabels", "podSecurityContext"),
-    *("priorityClassName", "securityContext", "tolerations"),
-)
-"""Those that each group of pods has."""
-
 Meaning = tuple[str, str, str]
 
 
@@ -47,75 +29,73 @@ class Row(NamedTuple):
     meaning: str
 
 
+PLACES = {"stage's engines": "engines.perStage.NAME.", "externalStage": "externalStages[]."}
+"""Of parts of the schema that stand at several places, where."""
+
+
 def helm_page(schema: Schema) -> Iterator[str]:
     yield "# The Helm chart's values"
     yield (
-        "What each value of `deploy/helm/cascadia` means, and its default (`=`). `cascadia plan` and `cascadia render "
-        "--target helm-values` write `plan`, `cascade`, `stages` and `judge`; yours go over them with a second `-f` or "
-        "`--set`. Unknown keys are errors. [Run it on Kubernetes](../how-to/kubernetes.md) says what to set when."
+        "What the values of `deploy/helm/cascadia` mean, and their defaults (`=`). `cascadia plan` and "
+        "`cascadia render --target helm-values` write `plan`, `cascade`, `stages` and `judge`; yours go over them "
+        "with a second `-f` or `--set`. Unknown keys are errors. [Run it on Kubernetes](../how-to/kubernetes.md) says "
+        "what to set when."
     )
-    values = defaults()
-    plain = {
-        key: entry
-        for key, entry in schema["properties"].items()
-        if "properties" not in entry and key in values
-    }
-    grouped = {key: entry for key, entry in schema["properties"].items() if "properties" in entry}
-    parts = [
-        *(entry["properties"] for entry in grouped.values()),
-        *(d["properties"] for d in schema["$defs"].values()),
-    ]
-    used = Counter(_meaning(row) for part in parts for row in _walk(part, {}, ""))
-    by_key: dict[str, Meaning] = {}
-    for meaning, times in used.most_common():
-        if times >= SHARED:
-            by_key.setdefault(meaning[0], meaning)
-    shared = set(by_key.values())
-    yield _list(list(_walk(plain, values, "")))
-    yield "## Keys of several groups"
     yield (
-        f"As Kubernetes has them, of any pod: {', '.join(f'`{key}`' for key in OF_ANY_POD)}; of engines' pods also "
-        f"{', '.join(f'`{key}`' for key in sorted({key for key, *_ in shared if key in AS_OF_PODS} - {*OF_ANY_POD}))}."
+        "[A table](data/helm-values.csv) has every value with what it may be. Those that several groups have stand "
+        "only there: images, resources, what Kubernetes' pods and containers have, and what a plan writes."
     )
-    yield "\n".join(
-        sorted(
-            f"- `…{key}`{f' ({kind})' if kind.startswith('`') else ''}: {meaning}"
-            for key, kind, meaning in shared
-            if key not in AS_OF_PODS
-        )
-    )
-    for key, entry in grouped.items():
-        if key not in PLANS:
+    values, parts = defaults(), _parts(schema)
+    used = Counter(_meaning(row) for rows in parts.values() for row in rows)
+    shared = {meaning for meaning, times in used.items() if times >= SHARED}
+    yield _list(list(_walk(_plain(schema, values), values, "")))
+    for key, entry in _grouped(schema).items():
+        own = [row for row in _walk(entry["properties"], values[key], "") if _meaning(row) not in shared]
+        if own:
             yield f"## `{key}`"
-            yield from _section(entry, values[key], shared)
-    told = shared | {
-        _meaning(row) for entry in grouped.values() for row in _walk(entry["properties"], {}, "")
+            yield entry["description"]
+            yield _list(own)
+    for name, path in PLACES.items():
+        own = [row for row in parts[name] if _meaning(row) not in shared]
+        if own:
+            yield f"## `{path.removesuffix('.')}`"
+            yield schema["$defs"][name]["description"]
+            yield _list(own)
+
+
+def helm_file(schema: Schema) -> str:
+    """Every value as CSV: its path, default, what it may be, and its meaning."""
+    values = defaults()
+    rows = [*_walk(_plain(schema, values), values, "")]
+    for key, entry in _grouped(schema).items():
+        rows += _walk(entry["properties"], values[key], f"{key}.")
+    for name, path in PLACES.items():
+        rows += _walk(schema["$defs"][name]["properties"], {}, path)
+    stream = StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(("value", "default", "what it may be", "meaning"))
+    writer.writerows(
+        [[cell.replace("`", "") for cell in (r.key, r.default, r.kind, r.meaning)] for r in rows]
+    )
+    return stream.getvalue()
+
+
+def _plain(schema: Schema, values: dict[str, Any]) -> dict[str, Schema]:
+    return {
+        k: entry for k, entry in schema["properties"].items() if "properties" not in entry and k in values
     }
-    for name, entry in schema["$defs"].items():
-        if name not in PLANS:
-            yield f"## {'An' if name.startswith('e') else 'A'} {name}"
-            yield from _section(entry, {}, told)
 
 
-def _section(entry: Schema, values: dict[str, Any], shared: set[Meaning]) -> Iterator[str]:
-    yield entry["description"]
-    rows = list(_walk(entry["properties"], values, ""))
-    own = [row for row in rows if _meaning(row) not in shared]
-    if own:
-        yield _list(own)
-    if len(own) < len(rows):
-        also = [row for row in rows if row not in own]
-        pods = [
-            stem
-            for stem in ("", "service.")
-            if {f"{stem}{key}" for key in OF_ANY_POD} <= {r.key for r in also}
-        ]
-        told = {f"{stem}{key}" for stem in pods for key in OF_ANY_POD}
-        names = [
-            f"`{row.key}`{f' {row.default}' if row.default else ''}" for row in also if row.key not in told
-        ]
-        names += [f"`{stem}…` the keys of any pod" if stem else "the keys of any pod" for stem in pods]
-        yield f"[Also](#keys-of-several-groups): {', '.join(names)}."
+def _grouped(schema: Schema) -> dict[str, Schema]:
+    return {k: entry for k, entry in schema["properties"].items() if "properties" in entry and k not in PLANS}
+
+
+def _parts(schema: Schema) -> dict[str, list[Row]]:
+    """The values of each group and of each part that stands at several places."""
+    grouped = {k: entry for k, entry in schema["properties"].items() if "properties" in entry} | schema[
+        "$defs"
+    ]
+    return {name: list(_walk(entry["properties"], {}, "")) for name, entry in grouped.items()}
 
 
 def _list(rows: list[Row]) -> str:
