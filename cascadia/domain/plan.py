@@ -442,17 +442,13 @@ class WorkloadRules:
 class Plan:
     """`thresholds[i]` belongs to stage i (all but the last): accept iff score >= threshold; > 100 accepts none.
 
-    So does `skip_below[i]`: the stage is not asked where the judge, by the question alone, expects less quality of its
-    answer; 0 skips none; empty: the router's own settings stand. `foresight` says by which heads; None: the judge's.
-    `mixture` is another routing for a share of the requests.
-    `gears` are settings for rising load; one gear: the plan's own setting serves all of it.
-    `under_load` says what becomes of requests beyond them; None: the router's own settings stand.
-    `headroom` is the largest factor of the rate that the plan was found to carry under the same test as `stability`.
-    `calibrations` are by stage, and under `judge` of one with GPUs; older plans do not tell them.
-    `losses` tell what the loss of a node leaves, one entry a pool, where nodes are rented or may be taken away.
-    `exits` is the promise by which exits are in force; None: models that answer in one pass have none, and those of
-    stages that think are in force as they are. `until_certified` is the plan before.
-    `policies` say which model takes a waiting batch, one entry a group of stages that answer in one pass.
+    So does `skip_below[i]`: the stage is not asked where less quality is expected of it by the question alone; 0 skips
+    none; empty: the router's own settings stand. `foresight` says by which heads; None: the judge's. `mixture` is
+    another routing for a share of the requests. `gears` are settings for rising load, `under_load` what becomes of
+    requests beyond them; None: the router's own settings stand. `headroom` is the largest factor of the rate that is
+    carried under the test of `stability`. `calibrations` are by stage, and under `judge` of one with GPUs. `losses`
+    have an entry a pool. `exits` is the promise by which exits are in force; None: those of stages that think are as
+    they are. `until_certified` is the plan before. `policies` have an entry a group of stages that answer in one pass.
     """
 
     version: int

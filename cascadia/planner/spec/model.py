@@ -110,9 +110,8 @@ class WorkloadSpec(Section):
     lengths: Literal["trace", "table"] | None = Field(
         None,
         description=(
-            "Where token counts come from. `trace`: the trace's, each stage's output scaled by the table's "
-            "ratio of that stage's mean to the mean over stages. `table`: the quality table's. Default: "
-            "`table` where prompt ids join, else `trace`."
+            "Source of token counts: the trace's, each stage's output scaled by the table's ratio of its mean to that "
+            "over stages, or the quality table's. Default: `table` where prompt ids join, else `trace`."
         ),
     )
     max_requests: Annotated[int, Field(ge=2)] | None = Field(
@@ -135,16 +134,15 @@ class QualitySpec(Section):
         gt=0,
         le=1e6,
         description=(
-            "What its scores go up to, e.g. 10; they are converted to 0-100. Parquet that `cascadia profile quality` "
-            "wrote says so itself; of another table whose scores never exceed 10 it must be said. A column `quality` "
-            "may be of 100 all the same, or 0 and 1 for wrong and right."
+            "What its scores go up to, e.g. 10; needed where they never exceed 10, unless `cascadia profile quality` "
+            "wrote the file. A column `quality` may be of 100 all the same, or 0 and 1 for wrong and right."
         ),
     )
     foresight: Text | None = Field(
         None,
         description=(
-            "What the question alone promises of each stage's answer: a file of `cascadia judge train --foresight`. "
-            "Plans may then pass a stage over, or choose one model beforehand, with the skill measured out of fold."
+            "File of `cascadia judge train --foresight`: what the question alone promises of each stage's answer. "
+            "Plans may then pass a stage over, or choose one model beforehand."
         ),
     )
     confidence: float = Field(

@@ -316,9 +316,9 @@ class StageSpec(EngineOptions):
     balancing: Literal["least-outstanding", "earliest-finish", "matching"] = Field(
         "least-outstanding",
         description=(
-            "Which replica gets a request. `least-outstanding`: the one with the fewest tokens in hand for its share. "
-            "`earliest-finish`: by learnt times and lengths, for replicas on unequal GPUs. `matching`: so too, "
-            "and requests wait at the router for the replica that suits them."
+            "Which replica gets a request: `least-outstanding`, the one with the fewest tokens in hand for its share; "
+            "`earliest-finish`, by learnt times and lengths; `matching`, where requests also wait for the one that "
+            "suits them."
         ),
     )
     max_tokens: Positive | None = Field(

@@ -73,9 +73,8 @@ class ObjectiveSpec(Section):
     preset: Preset | None = Field(
         None,
         description=(
-            "Levels by kind of use: `chat` (TTFT p95 2 s, TPOT p95 0.1 s), `code-completion` (TTFT p95 0.5 s, end to "
-            "end p95 2 s), `agent` (end to end p95 30 s), `batch` (none). Without a goal, cost is minimised where "
-            "`quality_min` is given, and quality maximised where it is not."
+            "Service levels by kind of use; `batch` has none. Without a goal, cost is minimised where `quality_min` "
+            "is given, else quality maximised."
         ),
     )
     within: float | None = Field(
@@ -83,8 +82,8 @@ class ObjectiveSpec(Section):
         ge=0,
         le=1,
         description=(
-            "Share by which a plan may be slower than the fastest found under `minimize: latency`; the cheapest is "
-            "taken. `3%` or `0.03`; 0: the fastest at any price. Default: 3%."
+            "Share by which a plan may be slower than the fastest, to be cheaper: `3%` or `0.03`; 0: the fastest at "
+            "any price. Default: 3%."
         ),
     )
 
