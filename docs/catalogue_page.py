@@ -2,7 +2,6 @@
 
 import csv
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from io import StringIO
@@ -18,7 +17,7 @@ from cascadia_sim.models.catalogue import architecture, expand
 
 def sections() -> dict[str, str]:
     """What stands between the marks of docs/reference/catalogue.md, by the marks' names."""
-    return {"models": models(), "support": support()}
+    return {"support": support()}
 
 
 def model_rows() -> list[tuple[str, ...]]:
@@ -38,14 +37,6 @@ def model_rows() -> list[tuple[str, ...]]:
             )
         )
     return rows
-
-
-def models() -> str:
-    """The owners, with how many entries each has."""
-    owners: Counter[str] = Counter()
-    for ids, *_ in model_rows():
-        owners.update(dict.fromkeys((name.partition("/")[0] for name in ids.split()), 1))
-    return ", ".join(f"{owner} ({entries})" for owner, entries in owners.items()) + "."
 
 
 def models_file() -> str:

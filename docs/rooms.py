@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-LONG = 70
-"""Of a longer sentence only what comes before its first comma is shown."""
+ENDS = (": ", "; ", ". ", " (", ", ", " which ")
+"""What comes before the first of these is shown of a sentence."""
 
 ROOTS = {"cascadia_sim": "sim", "cascadia_judge": "judge", "cascadia_traces": "traces"}
 
@@ -35,6 +35,6 @@ def _says(package: str, room: str) -> str:
     path = ROOT.joinpath(ROOTS.get(package.split(".")[0], ""), *package.split("."), room)
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     text = " ".join((ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or "").split())
-    for end in (": ", "; ", ". ", " (", *((", ",) if len(text) > LONG else ())):
+    for end in ENDS:
         text = text.partition(end)[0]
     return text.rstrip(".")
