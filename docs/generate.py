@@ -164,7 +164,7 @@ def option_line(option: click.Option) -> Line:
         option.opts[0],
         names if option.is_flag or value in PLAIN else f"{names} {value}",
         text,
-        "" if default in ("", "none.") else clauses(default)[0],
+        "" if default == "" or clauses(default)[0] == "none" else clauses(default)[0],
         "".join(f" {clause}." for clause in dict.fromkeys(needed)),
     )
 

@@ -36,7 +36,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
             multiple=True,
             metavar="OURS=THEIRS",
             help="Column to take one of ours from, such as score=judge_score; dots enter nested "
-            "values. Repeatable. Default: told from the format, or from common names.",
+            "values. Repeatable. Default: told from the file.",
         ),
         click.option(
             "--format",
