@@ -19,10 +19,9 @@ HOLD_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class GearPrediction:
-    """Expectations of a plan for a gear: the shares (0-1) of time and of requests that it serves, and of these
-    requests the mean quality, its lower bound, the latency's quantiles, and the share (0-1) later than
-    its bound. `usd_per_1k_elsewhere`: what APIs charge for a thousand of them; None where none is asked, and
-    in older plans.
+    """Expectations of a plan for a gear: the shares (0-1) of time and requests that it serves, and of these the mean
+    quality, its lower bound, the latency's quantiles and the share later than its bound. `usd_per_1k_elsewhere`: what
+    APIs charge for a thousand; None where none is asked.
     """
 
     time_share: float

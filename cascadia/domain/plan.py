@@ -172,7 +172,7 @@ class StagePlan(Deployed):
 class JudgePlan(Deployed):
     """`prompt_tokens` is what its instructions add to question and answer; latencies and prices are those of
     a judge without GPUs of ours. `scale` and `prompt_version` are the quality table's: what its judge's scores went up
-    to (thresholds are of 100), and with which prompt an llm judge was asked. `exits` are an embedding judge's."""
+    to, and with which prompt an llm judge was asked."""
 
     kind: str
     placement: str
@@ -283,8 +283,7 @@ class Predicted:
 @dataclass(frozen=True, slots=True)
 class Proof:
     """Proof of the allocation of the GPUs alone: for the plan's thresholds and latency tables, `bound_s` is the
-    least quantile that the slowest stage can have. `incumbent` is a solution without proof, e.g. at a time
-    limit.
+    least quantile that the slowest stage can have. `incumbent` is a solution without proof.
 
     Of the plan's own goal nothing is proven: it is the best of so many deployments `tried`, each simulated end to end
     (0: not told, by an older version). `rate_bound_rps`: more requests a second no replicas carry for long that the
@@ -359,9 +358,8 @@ class ForesightPlan:
 
 @dataclass(frozen=True, slots=True)
 class Mixture:
-    """A `share` (0-1) of the requests, in turn (`cascadia.dispatch.turns`), goes by these thresholds and these
-    `skip_below` instead of the plan's own. In both, a stage that only the other routing uses has the threshold 101 and
-    `skip_below` 101: it is not asked."""
+    """A `share` (0-1) of the requests, in turn, goes by these thresholds and `skip_below` instead of the plan's own.
+    In both, a stage that only the other routing uses has 101 for either: it is not asked."""
 
     share: float
     thresholds: tuple[float, ...]

@@ -340,8 +340,7 @@ class StageSpec(EngineOptions):
     exits_by: Literal["answer", "question"] = Field(
         "answer",
         description=(
-            "What decides at exits: each one's trial answer, scored; or the `question` alone, by `quality.foresight`, "
-            "whose engine then thinks within that budget."
+            "What decides at exits: each one's trial answer, scored; or the `question` alone, by `quality.foresight`."
         ),
     )
     placement: Literal["self-hosted", "external"] = Field(
@@ -420,8 +419,8 @@ class JudgeSpec(EngineOptions):
 
     kind: Literal["llm", "external", "embedding", "probe", "certainty"] = Field(
         description=(
-            "`llm` asks a model for a score; `external` is short for an llm elsewhere; `embedding` and "
-            "`certainty` run on the router's CPU and take no GPU; `probe` reads the engine's own hidden states."
+            "`llm` asks a model for a score; `external` is short for an llm elsewhere; `embedding` and `certainty` "
+            "take no GPU; `probe` reads the engine's own hidden states."
         )
     )
     model: Text | None = Field(
