@@ -42,7 +42,7 @@ def reproduce() -> None:
 @reproduce.command()
 @with_folder
 def paper(out: Path | None, quick: bool, output: Output) -> None:
-    """Make tables 1 to 7 and figures 5 to 11 of the paper, with appendices F (chunk size) and K (judges)."""
+    """Make tables 1 to 7 and figures 5 to 11 of the paper, with appendices F and K."""
     from cascadia.reproduce import paper as found
     from cascadia.reproduce.sources import PAPER
 
@@ -52,7 +52,7 @@ def paper(out: Path | None, quick: bool, output: Output) -> None:
 @reproduce.command()
 @with_folder
 def comparison(out: Path | None, quick: bool, output: Output) -> None:
-    """Compare Cascadia with every baseline on 72 cells: three cascades, two traces, three loads, four bars."""
+    """Compare Cascadia with every baseline on 72 cells."""
     from cascadia.reproduce import own
     from cascadia.reproduce.sources import COMPARISON
 
@@ -62,7 +62,7 @@ def comparison(out: Path | None, quick: bool, output: Output) -> None:
 @reproduce.command()
 @with_folder
 def adapt(out: Path | None, quick: bool, output: Output) -> None:
-    """Follow six simulated hours of Azure's traffic with the controller, beside forty lines and plans that stay."""
+    """Follow six simulated hours of Azure's traffic with the controller, beside plans that stay."""
     from cascadia.reproduce import own
     from cascadia.reproduce.sources import ADAPT
 
