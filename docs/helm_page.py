@@ -14,6 +14,9 @@ from cascadia.render.kubernetes.chart_values import defaults
 PLANS = ("plan", "cascade", "stage", "group")
 """What `cascadia plan` writes, and nobody by hand: the file and the schema have its keys."""
 PLAIN = ("text", "list", "map", "boolean")
+FEWEST = 3
+"""A group with fewer values of its own stands in the table alone."""
+
 SHARED = 2
 """So many values of the same last name, kind and meaning: they are described once."""
 
@@ -51,7 +54,7 @@ def helm_page(schema: Schema) -> Iterator[str]:
     yield _list(list(_walk(_plain(schema, values), values, "")))
     for key, entry in _grouped(schema).items():
         own = [row for row in _walk(entry["properties"], values[key], "") if _meaning(row) not in shared]
-        if own:
+        if len(own) >= FEWEST:
             yield f"## `{key}`"
             yield entry["description"]
             yield _list(own)
