@@ -60,16 +60,14 @@ class Watching(_Section):
     least_arrivals: Annotated[int, flag("--arrivals")] = Field(
         default=LEAST_ARRIVALS,
         ge=0,
-        description="Requests that usually come in a window in which arrivals are counted: such windows last up to a "
-        "minute where fewer come. 0: none is longer.",
+        description="Requests that usually come in a window: it lasts up to a minute where fewer come. 0: it never does.",
     )
     false_alarms_per_week: Annotated[Positive, flag("--false-alarms")] = Field(
         default=1.0, description="False alarms a week on stationary traffic, at most."
     )
     gear_slack: Annotated[Share, flag("--gear-slack")] = Field(
         default=0.1,
-        description="Share (0-1) of the way from the heaviest gear to the lightest by which requests' mean gear may "
-        "differ from the plan's before it is planned anew. 1: it may be any.",
+        description="Share (0-1) of the ladder by which requests' mean gear may differ from the plan's. 1: any may.",
     )
 
 
@@ -79,7 +77,7 @@ class Planning(_Section):
     least_requests: Annotated[int, flag("--requests")] = Field(
         default=200,
         ge=20,
-        description="Requests since a change that must have come before a plan is made for it.",
+        description="Requests since a change before a plan is made for it.",
     )
     least_evaluations: Annotated[int, flag("--evaluations", "--looks")] = Field(
         default=LEAST_EVALUATIONS,
@@ -89,8 +87,7 @@ class Planning(_Section):
     )
     evaluations_within_s: Annotated[Positive, flag("--evaluations-within", "--looks-within")] = Field(
         default=3600.0,
-        description="Seconds after a change for which no stage gives up GPUs or threshold while these evaluations "
-        "are missing.",
+        description="Seconds after a change for which no stage gives up GPUs or threshold without these.",
     )
     headroom: Annotated[Share, flag("--headroom", listed=True)] = Field(
         default=0.05,
