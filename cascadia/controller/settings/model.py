@@ -60,7 +60,8 @@ class Watching(_Section):
     least_arrivals: Annotated[int, flag("--arrivals")] = Field(
         default=LEAST_ARRIVALS,
         ge=0,
-        description="Requests that usually come in a window: it lasts up to a minute where fewer come. 0: it never does.",
+        description="Requests that usually come in a window: it lasts up to a minute where fewer come. 0: it never "
+        "does.",
     )
     false_alarms_per_week: Annotated[Positive, flag("--false-alarms")] = Field(
         default=1.0, description="False alarms a week on stationary traffic, at most."
