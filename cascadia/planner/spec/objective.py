@@ -73,8 +73,9 @@ class ObjectiveSpec(Section):
     preset: Preset | None = Field(
         None,
         description=(
-            "Service levels by kind of use; `batch` has none. Without a goal, cost is minimised where `quality_min` "
-            "is given, else quality maximised."
+            "Levels by kind of use: `chat` (TTFT p95 2 s, TPOT p95 0.1 s), `code-completion` (TTFT p95 0.5 s, end to "
+            "end p95 2 s), `agent` (end to end p95 30 s), `batch` (none). Without a goal, cost is minimised where "
+            "`quality_min` is given, else quality maximised."
         ),
     )
     within: float | None = Field(
