@@ -211,9 +211,11 @@ def _all_combinations(  # type: ignore[no-untyped-def]
     total = 1
     for d in range(depth):
         total *= counts[d]
-    out = np.full(total, np.inf)
-    partial = np.zeros((depth + 1, n))
-    partial[0] = fixed
+    out = np.empty(total)
+    partial = np.empty((depth + 1, n))
+    # Element by element: assigned whole, arrays' shapes are checked, in words that take three seconds to compile.
+    for r in range(n):
+        partial[0, r] = fixed[r]
     used = np.zeros((depth + 1, limits.shape[0]), np.int64)
     digit = np.zeros(depth, np.int64)
     start = 0  # the first digit whose partial sum is stale
@@ -228,9 +230,11 @@ def _all_combinations(  # type: ignore[no-untyped-def]
         for p in range(limits.shape[0]):
             if used[depth, p] > limits[p]:
                 over = True
+        out[index] = np.inf
         if not over:
             # The selection below sorts in place, and the sums are needed for the next combination.
-            scratch[:] = partial[depth]
+            for r in range(n):
+                scratch[r] = partial[depth, r]
             out[index] = _select(scratch, rank)
         start = depth
         for d in range(depth - 1, -1, -1):

@@ -113,7 +113,15 @@ def compiled(function: F) -> F:
 def inlined(function: F) -> F:
     """`function` compiled into its callers: a call copies the descriptions of two dozen arrays, which took half of the
     time. Large ones have one place in a caller, since their code is there once for each.
+
+    It has no way in from Python, which takes as long to compile as the function (`called_too`: where it must have one).
     """
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    return cast(F, jitted(nogil=True, error_model="numpy", _nrt=False, forceinline=True, **options)(function))
+
+
+def called_too(function: F) -> F:
+    """`function` compiled into its callers, and for Python."""
     return cast(F, jitted(nogil=True, error_model="numpy", _nrt=False, forceinline=True)(function))
 
 
@@ -1101,7 +1109,7 @@ def _advance_step_by_step(pipeline: Pipeline, requests: Requests, until_ps: int)
             s[NOW] = now
 
 
-@inlined
+@called_too
 def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None:
     """Moves lane `which` through every iteration that ends at `until_ps` or before.
 
@@ -1133,7 +1141,7 @@ def advance(fleet: Fleet, requests: Requests, which: int, until_ps: int) -> None
     _advance_step_by_step(pipeline, requests, until_ps)
 
 
-@inlined
+@called_too
 def append(fleet: Fleet, requests: Requests, which: int, request: int, charged: int) -> None:
     """Puts `request`, which arrives no earlier than all before it, at the end of a lane's queue.
 
@@ -1160,7 +1168,7 @@ def assign(fleet: Fleet, requests: Requests, lanes: Ints) -> None:
         append(fleet, requests, lanes[request], request, 0)
 
 
-@inlined
+@called_too
 def learn(fleet: Fleet, sites: Sites, which: int, group: int) -> None:
     """`AnswerLength.seen` of all that ended at lane `which` since it was last called."""
     s = fleet.state[which]
@@ -1169,7 +1177,7 @@ def learn(fleet: Fleet, sites: Sites, which: int, group: int) -> None:
     s[WRITTEN], s[ANSWERED] = 0, 0
 
 
-@inlined
+@called_too
 def expected(sites: Sites, group: int) -> int:
     """`AnswerLength.expected`."""
     # Both halved: the mean stays, and what was seen long ago weighs ever less.
@@ -1179,7 +1187,7 @@ def expected(sites: Sites, group: int) -> int:
     return int(min(sites.written[group] // sites.answers[group], sites.most_output[group]))
 
 
-@inlined
+@called_too
 def least_outstanding(fleet: Fleet, sites: Sites, group: int, first: int, end: int, tokens: int) -> int:
     """`LeastOutstanding.choose` among the open replicas at places `first` to `end`."""
     n = end - first
@@ -1201,7 +1209,7 @@ def least_outstanding(fleet: Fleet, sites: Sites, group: int, first: int, end: i
     return int(sites.open[first + best])
 
 
-@inlined
+@called_too
 def richest(sites: Sites, first: int, end: int) -> int:
     """`SmoothRoundRobin.choose`: each gains its weight, the richest serves and pays the total."""
     if end - first == 1:

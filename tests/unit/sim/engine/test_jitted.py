@@ -1,5 +1,8 @@
 """What is compiled runs where there is no place for a cache too."""
 
+from numba.core.dispatcher import Dispatcher
+
+from cascadia_sim.engine import kernel
 from cascadia_sim.engine.jitted import jitted
 from tests.data import ROOT
 
@@ -15,3 +18,11 @@ def test_nothing_is_compiled_past_it() -> None:
         file for folder in ("cascadia", "sim", "judge", "traces") for file in (ROOT / folder).rglob("*.py")
     ]
     assert [file.name for file in own if "import njit" in file.read_text()] == ["jitted.py"]
+
+
+def test_a_function_of_the_kernel_without_a_way_in_from_python_says_so_by_its_name() -> None:
+    """Called from Python, such a function ends the process."""
+    of_the_kernel = {name: made for name, made in vars(kernel).items() if isinstance(made, Dispatcher)}
+    assert len(of_the_kernel) > 40
+    closed = {name for name, made in of_the_kernel.items() if made.targetoptions.get("no_cpython_wrapper")}
+    assert closed == {name for name in of_the_kernel if name.startswith("_")}
