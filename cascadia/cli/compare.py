@@ -66,6 +66,7 @@ def compare(
         raise BadInput("--plots", "draws no comparison over time", "leave one of the two out")
     from cascadia.cli.compare_outputs import as_json, table, write_plots
     from cascadia.cli.plan.plan import pool_gpus
+    from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.planner.baselines.compare import compare as run
     from cascadia.planner.plan import open_search
     from cascadia.planner.problem.read import read_problem
@@ -82,7 +83,7 @@ def compare(
         seed=seed,
         levels=tuple(chain.from_iterable(levels)),
     )
-    with output.progress("reading") as step:
+    with output.progress("reading") as bar, telling_of_the_compiler(bar) as step:
         problem = read_problem(spec, change)
         if over_time:
             _over_time(problem, step, output)

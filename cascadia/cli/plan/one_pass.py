@@ -22,13 +22,14 @@ def plan_and_write(
     spec: Path, change: "Overrides", out: Path | None, *, force: bool, reports: bool, output: Output
 ) -> None:
     """Plans `spec` with what `change` puts in place of its values; shows the plan, and writes it to `out`."""
+    from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.files.text import write_whole
     from cascadia.planner.policies.planned import plan_one_pass
     from cascadia.planner.policies.read import read_asked
 
     with ExitStack() as stack:
         folder = None if out is None else stack.enter_context(output_dir(out, PLAN_FILES, force=force))
-        with output.progress("reading") as step:
+        with output.progress("reading") as bar, telling_of_the_compiler(bar) as step:
             asked = read_asked(spec, change.of_one_pass)
             lengths = longest_inputs(asked, spec)
             step(None, "choosing workers and policies")

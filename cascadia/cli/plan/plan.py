@@ -147,6 +147,7 @@ def plan(
     collect_rarely()
     load_numba_alone()
     from cascadia.cli.plan.outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
+    from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.planner.problem.read import read_problem
     from cascadia.planner.spec.file import answers_in_one_pass
     from cascadia.planner.spec.overrides import Overrides
@@ -177,7 +178,7 @@ def plan(
             from cascadia.cli.shared.output_dir import output_dir
 
             folder = stack.enter_context(output_dir(out, PLAN_FILES, force=force))
-        with output.progress("reading") as step:
+        with output.progress("reading") as bar, telling_of_the_compiler(bar) as step:
             problem = read_problem(spec, change)
             from cascadia.planner.plan import plan as make_plan
             from cascadia.planner.thinning import planned_on_part

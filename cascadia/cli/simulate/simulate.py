@@ -103,6 +103,7 @@ def simulate(
         raise click.UsageError("--batch, --context and --prefill go with --explain")
     if explain and plots is not None:
         raise click.UsageError("--plots go with a replay, not with --explain")
+    from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.cli.simulate.outputs import as_json, tables, write_plots
     from cascadia.files.plan_file import read_plan
     from cascadia.planner.problem.points import read_as_planned
@@ -127,7 +128,7 @@ def simulate(
             raise click.UsageError("give --trace, or --explain")
         _explain(found, found.predicted, folder, asked, output)
         return
-    with output.progress("reading") as step:
+    with output.progress("reading") as bar, telling_of_the_compiler(bar) as step:
         trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, found.seed, found)
         # Scores that say nothing of their scale are on that of the plan's own table.
         scale = None if found.judge.scale == 100.0 else found.judge.scale
@@ -166,11 +167,12 @@ def _in_one_pass(
         raise click.UsageError("give --trace")
     import numpy as np
 
+    from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.cli.simulate.one_pass import document, table
     from cascadia.planner.policies.replayed import replay_policies
     from cascadia.planner.problem.trace_file import read_trace_for
 
-    with output.progress("simulating"):
+    with output.progress("simulating") as bar, telling_of_the_compiler(bar):
         trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, plan.seed)
         arrival_s = np.asarray(trace.arrival_s, np.float64)
         predicted, outcome = replay_policies(plan, arrival_s)
