@@ -310,3 +310,25 @@ def test_the_choice_is_that_of_trying_all(seed: int) -> None:
         costs = by_trying_all(rule, replicas, asked)
         assert costs[rule.choose(replicas, asked)] == pytest.approx(min(costs))
     assert rule.relied
+
+
+def test_a_request_counts_for_what_it_reads_and_the_answer_that_is_likely() -> None:
+    rule = EarliestFinish()
+    assert [rule.tokens(Asked(100)), rule.tokens(Asked(100, 20)), rule.tokens(Asked(0, 999))] == [
+        356,
+        120,
+        256,
+    ]
+    trial = rule.given(Known("a", "fast"), Asked(100, 20))
+    assert (trial.tokens, trial.most_output) == (120, 20)
+
+
+def test_a_mean_of_answers_that_nobody_asked_for_meanwhile_fades_all_the_same() -> None:
+    """2,001 answers are halved when the next is asked for, so a thousand others weigh as much."""
+    length = AnswerLength()
+    for _ in range(2000):
+        length.seen(100)
+    assert length.expected() == 100
+    for _ in range(1000):
+        length.seen(300)
+    assert length.expected() == 200

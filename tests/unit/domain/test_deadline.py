@@ -2,7 +2,7 @@
 
 from math import inf
 
-from cascadia.domain.deadline import Deadline
+from cascadia.domain.deadline import PLANNED, TIME_LIMIT_S, Deadline
 
 
 class Clock:
@@ -51,3 +51,8 @@ def test_it_has_passed_at_its_instant_and_not_a_moment_before() -> None:
     assert (whole.left_s, whole.passed) == (0.0, True)
     clock.now_s += 5.0
     assert whole.left_s == 0.0
+
+
+def test_a_plan_takes_five_minutes_of_which_its_search_has_four() -> None:
+    clock = Clock()
+    assert Deadline(TIME_LIMIT_S, clock=clock).part(PLANNED).left_s == 240.0

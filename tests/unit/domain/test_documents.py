@@ -74,6 +74,19 @@ def test_exits_are_told_with_how_the_engine_goes_on_from_them() -> None:
     assert vllm.stage_document("a") == {"exits": exits}
     assert vllm.stage_document("b") == {"exits": ended, "echoes": True}
     assert of(stage("a", ONE, engine="llama.cpp")).stage_document("a") == {}
+    budgets = of(stage("a", ONE, exits=(GATE,), budget_field="b"), stage("c", ONE, budget_field="b"))
+    assert [budgets.stage_document(name) for name in "ac"] == [{"exits": exits, "budget_field": "b"}, {}]
+
+
+def test_the_load_is_the_stages_own_in_whichever_order_predictions_stand() -> None:
+    made = of(stage("a", ONE), stage("b", ONE))
+    seen = tuple(
+        replace(one, load=load) for one, load in zip(made.predicted.stages, (0.25, 0.5), strict=True)
+    )
+    geared = (replace(made.gears[0], max_in_flight=9.0), *made.gears)
+    for order in (seen, seen[::-1]):
+        told = replace(made, predicted=replace(made.predicted, stages=order), gears=geared)
+        assert [told.stage_document(name) for name in "ab"] == [{"load": 0.25}, {"load": 0.5}]
 
 
 def test_an_exit_is_judged_unless_nobody_thinks_on_behind_it() -> None:

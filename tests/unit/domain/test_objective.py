@@ -2,7 +2,7 @@
 
 import pytest
 
-from cascadia.domain.objective import Level, Objective
+from cascadia.domain.objective import GEARS, Level, Objective, bar_of_a_hundred
 
 TTFT, E2E = Level("ttft", 0.95, 0.5), Level("e2e", 0.99, 40.0)
 
@@ -32,3 +32,14 @@ def test_the_deadline_is_the_first_bound_end_to_end() -> None:
     assert Objective("cost", 0.5, 80.0, 20.0, levels=(E2E,)).deadline == Level("e2e", 0.5, 20.0)
     assert Objective("cost", levels=(TTFT, E2E)).deadline == E2E
     assert Objective("cost", levels=(TTFT,)).deadline is None
+
+
+def test_a_bar_is_of_a_hundred_and_a_fraction_is_refused() -> None:
+    assert [bar_of_a_hundred(bar) for bar in (None, 0.0, 1.01, 78.0)] == [None, 0.0, 1.01, 78.0]
+    for fraction, meant in ((0.78, "78"), (1.0, "100")):
+        with pytest.raises(ValueError, match=f"did you mean {meant}"):
+            bar_of_a_hundred(fraction)
+
+
+def test_a_plan_whose_latency_is_bounded_has_eight_settings_at_most() -> None:
+    assert GEARS == 8

@@ -87,6 +87,15 @@ def test_a_stage_that_the_question_decides_about_is_foreseen() -> None:
     assert [of(True, True).skips(f"s{i}") for i in range(2)] == [None, None]
 
 
+@pytest.mark.parametrize(("skip_below", "asked"), [(100.0, True), (101.0, False), (150.0, False)])
+def test_files_say_that_a_stage_is_never_asked_by_more_than_can_be_foreseen(
+    skip_below: float, asked: bool
+) -> None:
+    made = of(True, True, skip_below=(skip_below,))
+    assert made.judges is asked
+    assert made.foreseen_from("s0") == (skip_below if asked else None)
+
+
 def test_a_mixture_is_told_by_deployed_stages_that_have_a_gate() -> None:
     other = Mixture(0.25, (10.0, 20.0), (1.0, 2.0))
     made = of(True, False, True, mixture=other)
@@ -212,6 +221,7 @@ def test_foresight_and_the_floor_under_load_are_the_problems_own_where_it_has_th
     assert (known.quality_floor, known.foresight_s) == (None, ON_ROUTER.latency_p50_s)
     other = replace(known, under_load=UnderLoad(45.0), foresight=Foresight("0" * 64, 0.125))
     assert (other.quality_floor, other.foresight_s) == (45.0, 0.125)
+    assert replace(known, foresight=Foresight("0" * 64)).foresight_s == 0.02
 
 
 def test_a_model_serves_its_own_context_unless_its_engine_is_told_a_shorter_one() -> None:

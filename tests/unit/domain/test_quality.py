@@ -1,10 +1,10 @@
-"""Lengths of answers as exits leave them, by hand."""
+"""Lengths of answers as exits leave them, and what verdicts read of them, by hand."""
 
 import numpy as np
 import pytest
 
 from cascadia.domain.points import Exit, Points
-from cascadia.domain.quality import QualityTable, ScoredBy
+from cascadia.domain.quality import Asked, QualityTable, ScoredBy
 
 WHOLE = np.array([[100.0, 200.0], [40.0, 80.0]])
 LEFT = np.array([[50.0, 200.0], [10.0, 80.0]])
@@ -60,6 +60,62 @@ def test_so_many_as_are_drawn_as_evidence_write_their_trials_too(shadow: float, 
     assert (found[0] == 1500).mean() == pytest.approx(share, abs=0.03)
     assert (found == made.as_left(whole, row)).all()
     assert 0 < shadow < 1 or not (found != made.as_left(whole, row, seed=1)).any()
+
+
+ASKED = Asked(
+    count=np.array([[1, 2], [3, 4]]),
+    part=np.array([[0.5, 0.25], [1.0, 0.75]]),
+    trials=np.array([[0, 1], [2, 0]]),
+    trial_part=np.array([[0.0, 0.1], [0.2, 0.0]]),
+)
+DRAWN_ASKED = Asked(10 * ASKED.count, 2 * ASKED.part, 10 * ASKED.trials, 2 * ASKED.trial_part)
+"""Whoever is drawn has a trial at every exit."""
+ROW = np.array([1, 0, 1])
+GATED = np.array([[True, True, False], [False, True, True]])
+DRAW = np.array([[True, False, False], [True, False, True]])
+WROTE = np.array([[40, 40, 100], [100, 40, 40]])
+
+
+@pytest.mark.parametrize(
+    ("tables", "drawn", "verdicts", "judged"),
+    [
+        ({}, None, [[1, 1, 0], [0, 1, 1]], WROTE.tolist()),
+        ({"verdicts": ASKED}, None, [[2, 1, 1], [0, 3, 4]], [[10, 20, 10], [0, 40, 30]]),
+        ({"verdicts": ASKED}, DRAW, [[2, 1, 1], [0, 3, 4]], [[10, 20, 10], [0, 40, 30]]),
+        (
+            {"verdicts": ASKED, "drawn_verdicts": DRAWN_ASKED},
+            None,
+            [[2, 1, 1], [0, 3, 4]],
+            [[10, 20, 10], [0, 40, 30]],
+        ),
+        (
+            {"verdicts": ASKED, "drawn_verdicts": DRAWN_ASKED},
+            DRAW,
+            [[20, 1, 1], [0, 3, 40]],
+            [[20, 20, 10], [0, 40, 60]],
+        ),
+    ],
+)
+def test_a_request_waits_for_the_verdicts_of_its_prompt_its_gate_and_its_draw(
+    tables: dict[str, Asked], drawn: np.ndarray | None, verdicts: list[list[int]], judged: list[list[int]]
+) -> None:
+    made = table(**tables)
+    assert made.verdicts_of(ROW, GATED, drawn).tolist() == verdicts
+    assert made.judged_of(WROTE, ROW, GATED, drawn).tolist() == judged
+
+
+def test_of_a_share_of_nothing_nobody_is_drawn_and_draws_follow_the_seed() -> None:
+    row = np.zeros(50, np.int64)
+    assert table(drawn_tokens=DRAWN).drawn(row) is None
+    assert table(shadow=0.5).drawn(row) is None
+    made = table(drawn_tokens=DRAWN, shadow=0.5)
+    first, again, other = made.drawn(row), made.drawn(row, 0), made.drawn(row, 1)
+    assert first is not None
+    assert again is not None
+    assert other is not None
+    assert first.shape == (2, 50)
+    assert (first == again).all()
+    assert (first != other).any()
 
 
 def test_a_table_that_says_nothing_of_its_judge_has_scores_of_a_hundred_and_draws_nobody() -> None:
