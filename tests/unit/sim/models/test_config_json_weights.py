@@ -10,6 +10,7 @@ from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.catalogue import architecture
 from cascadia_sim.models.config_json import ArchitectureError, from_config, read_architecture
 from cascadia_sim.models.quantization import FORMATS
+from cascadia_sim.models.weights import expected_bytes
 from tests.unit.sim.iteration.test_hybrid import GLM_5, LONGCAT
 
 LLAMA: dict[str, Any] = {
@@ -139,3 +140,113 @@ def test_modelopts_own_file_counts_where_the_config_says_nothing(tmp_path: Path)
 )
 def test_copies_of_the_catalogue_are_known_by_their_suffix(model: str, expected: str) -> None:
     assert architecture(model).quantization == expected
+
+
+@pytest.mark.parametrize(
+    ("towers", "share", "taken"),
+    [
+        ({}, 0.851, True),
+        ({}, 0.849, False),
+        ({}, 1.079, True),
+        ({}, 1.081, False),
+        ({"vision_config": {"a": 1}}, 0.401, True),
+        ({"audio_config": {"a": 1}}, 0.399, False),
+        ({"thinker_config": {"a": 1}}, 1.081, False),
+        ({"vision_config": {}}, 0.6, False),
+    ],
+)
+def test_a_checkpoint_holds_a_little_more_or_less_than_its_config_says(
+    tmp_path: Path, towers: dict[str, Any], share: float, taken: bool
+) -> None:
+    held = from_config(LLAMA, "l").weight_bytes()
+    assert held == pytest.approx(16_060_522_496, rel=1e-4)
+    made = folder(tmp_path, LLAMA | towers, round(held / share))
+    if taken:
+        assert read_architecture(made).layers == 32
+    else:
+        with pytest.raises(ArchitectureError, match="is read as"):
+            read_architecture(made)
+
+
+@pytest.mark.parametrize("said", [True, -5, None])
+def test_an_index_that_says_no_size_is_no_check_and_the_next_one_is(tmp_path: Path, said: object) -> None:
+    made = folder(tmp_path, LLAMA)
+    (made / "a.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": said}}))
+    (made / "b.safetensors.index.json").write_text(json.dumps({"metadata": ["none"]}))
+    assert read_architecture(made).layers == 32
+    (made / "c.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 1}}))
+    with pytest.raises(ArchitectureError, match=r"c\.safetensors"):
+        read_architecture(made)
+
+
+@pytest.mark.parametrize(
+    ("changes", "times"),
+    [
+        ({"torch_dtype": "float32"}, 2.0),
+        ({"torch_dtype": None, "dtype": "float64"}, 4.0),
+        ({"text_config": LLAMA | {"torch_dtype": "float32"}, "torch_dtype": None}, 2.0),
+        ({"torch_dtype": "float16"}, 1.0),
+        ({"torch_dtype": "float32", "quantization_config": {"quant_method": "fp8"}}, None),
+    ],
+)
+def test_what_is_not_quantised_is_as_wide_as_its_dtype(changes: dict[str, Any], times: float | None) -> None:
+    config = LLAMA | changes
+    found = from_config(config, "l")
+    assert expected_bytes(found, config) == (times or 1.0) * found.weight_bytes()
+
+
+@pytest.mark.parametrize(
+    ("config", "stated", "read"),
+    [
+        ({}, {"quant_algo": "FP8"}, "fp8"),
+        ({}, {"quant_algo": ""}, None),
+        ({}, [], None),
+        ({"quantization_config": {"quant_method": "awq"}}, {"quant_algo": "FP8"}, "awq-int4"),
+    ],
+)
+def test_modelopts_own_file_is_second_to_the_config(
+    tmp_path: Path, config: dict[str, Any], stated: object, read: str | None
+) -> None:
+    made = folder(tmp_path, LLAMA | config)
+    (made / "hf_quant_config.json").write_text(json.dumps({"quantization": stated}))
+    assert read_architecture(made).quantization == read
+
+
+def packed(kind: str, bits: int, ignore: list[str], **more: Any) -> dict[str, Any]:
+    weights = {"type": kind, "num_bits": bits, **more}
+    groups = {"first": {"weights": None}, "second": {"weights": weights}}
+    return {"quant_method": "compressed-tensors", "ignore": ignore, "config_groups": groups}
+
+
+KEPT = ["re:.*self_attn.*"]
+
+
+@pytest.mark.parametrize(
+    ("declared", "read"),
+    [
+        (packed("float", 8, KEPT), "fp8"),
+        (packed("int", 8, KEPT), "int8"),
+        (packed("int", 4, []), "gptq-int4"),
+        (packed("int", 4, KEPT), "int4-experts"),
+        (packed("float", 4, []), "nvfp4"),
+        (packed("float", 4, KEPT), "nvfp4-experts"),
+        (packed("float", 4, KEPT, group_size=32), "mxfp4"),
+        (packed("float", 4, [], group_size=32), None),
+        (packed("float", 4, KEPT, group_size=64), None),
+        (packed("int", 2, []), None),
+        ({"quant_method": "compressed-tensors"}, None),
+        ({"quant_method": "AWQ", "w_bit": 4}, "awq-int4"),
+        ({"quant_method": "awq", "bits": 8}, None),
+        ({"quant_method": "gptq"}, "gptq-int4"),
+        ({"quant_method": "gptq", "bits": 8}, "int8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4_AWQ", "exclude_modules": KEPT}, "nvfp4-experts"),
+        ({"quant_method": "modelopt_fp4", "quant_algo": "nvfp4", "ignore": "self_attn"}, "nvfp4"),
+        ({"quant_method": "modelopt", "quant_algo": "FP8_PB_WO"}, "fp8"),
+    ],
+)
+def test_a_weight_format_is_read_or_refused(declared: dict[str, Any], read: str | None) -> None:
+    if read is None:
+        with pytest.raises(ArchitectureError, match="unknown weight format"):
+            quantised(LLAMA, declared)
+    else:
+        assert quantised(LLAMA, declared).quantization == read
