@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cascadia_judge.errors import BadVerdict
+from cascadia_judge.head.arrays import array_written
 from cascadia_judge.probe.file import dump_probe, is_probe, read_probe
 from cascadia_judge.probe.kv_state import read_kv_state
 from cascadia_judge.probe.reading import Reading
@@ -86,6 +87,20 @@ def test_another_file_is_refused_in_one_line(
     file.write_text(json.dumps(json.loads(dump_probe(probed.probe)) | change))
     with pytest.raises(BadVerdict, match=said):
         read_probe(file)
+
+
+def test_a_probe_may_be_at_the_first_layer_and_its_axes_are_as_wide_as_the_model(
+    probed: Probed, tmp_path: Path
+) -> None:
+    file = tmp_path / "probe.json"
+    document = json.loads(dump_probe(probed.probe))
+    file.write_text(json.dumps(document | {"layer": 0}))
+    assert read_probe(file).layer == 0
+    for name, shape in (("mean", (WIDTH - 1,)), ("scale", (WIDTH + 1,)), ("directions", (WIDTH - 1, 4))):
+        axes = document["familiar"] | {name: array_written(np.ones(shape), "f4")}
+        file.write_text(json.dumps(document | {"familiar": axes}))
+        with pytest.raises(BadVerdict, match="axes do not fit the width"):
+            read_probe(file)
 
 
 def test_a_model_of_another_shape_is_refused(probed: Probed) -> None:
