@@ -52,6 +52,14 @@ def test_a_minutes_worth_may_come_at_once_and_then_one_at_a_time() -> None:
     assert usage.take(limits, 1, 1000.0).requests == 59.0
 
 
+def test_a_clock_that_goes_back_fills_nothing_and_takes_nothing_away() -> None:
+    limits, usage = KeyLimits(requests_per_minute=60, tokens_per_minute=600), Usage()
+    assert usage.take(limits, 100, 100.0) == Verdict(None, 59.0, 500.0, 0.0)
+    assert usage.take(limits, 100, 40.0) == Verdict(None, 58.0, 400.0, 0.0)
+    assert usage.take(limits, 100, 40.0) == Verdict(None, 57.0, 300.0, 0.0)
+    assert usage.take(limits, 100, 41.0) == Verdict(None, 57.0, 210.0, 0.0)
+
+
 def test_tokens_are_put_right_when_they_were_counted_and_who_overdrew_waits() -> None:
     limits, usage = KeyLimits(tokens_per_minute=600), Usage()
     assert usage.take(limits, 500, 0.0).refused is None
