@@ -99,7 +99,8 @@ def sites(root: Path, path: Path) -> list[Site]:
         occurrence = 0
         for node in nodes:
             for start, _ in operator.mutation_positions(node):
-                if not _between_parameters(node) and not any(begin <= start < end for begin, end in left_out):
+                odd = _between_parameters(node) or _dotted_exception(node)
+                if not odd and not any(begin <= start < end for begin, end in left_out):
                     ways[start].append((name, occurrence))
                 occurrence += 1
     return [Site(path, line, column, tuple(ways[line, column])) for line, column in sorted(ways)]
@@ -131,6 +132,16 @@ def _difference(one: str, other: str) -> tuple[str, str]:
 def _between_parameters(node: parso.tree.NodeOrLeaf) -> bool:
     """Whether it is the `*` or `/` of a signature, which Cosmic Ray takes for an operator."""
     return node.type == "operator" and node.parent is not None and node.parent.type in ("parameters", "param")
+
+
+def _dotted_exception(node: parso.tree.NodeOrLeaf) -> bool:
+    """Whether it catches one such as `asyncio.CancelledError`, at which Cosmic Ray ends with an error."""
+    if node.type != "except_clause":
+        return False
+    caught = ast.parse(f"try: pass\n{node.get_code().strip()}: pass").body[0]
+    return isinstance(caught, ast.Try) and any(
+        isinstance(part, ast.Attribute) for part in ast.walk(caught.handlers[0].type or caught)
+    )
 
 
 def _left_out(tree: ast.AST) -> Iterator[tuple[Place, Place]]:

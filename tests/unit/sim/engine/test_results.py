@@ -1,10 +1,13 @@
 """Results are read off the times as defined, at the edges too."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.results import (
     attainment,
     over_time,
@@ -13,7 +16,7 @@ from cascadia_sim.engine.results import (
     throughput_rps,
     tokens_per_s,
 )
-from tests.unit.sim.machines import ints
+from tests.unit.sim.machines import ints, machine
 
 S = 1_000_000_000_000
 
@@ -59,3 +62,22 @@ def test_counts_over_time_start_at_the_first_entry_and_end_empty() -> None:
     counts = over_time(ints(S, 2 * S), ints(4 * S, 3 * S), points=4)
     assert counts.at_s.tolist() == [1.0, 2.0, 3.0, 4.0]
     assert counts.count.tolist() == [1, 2, 1, 0]
+
+
+def test_rates_are_over_the_span_however_short_it_is() -> None:
+    arrival, finish, tokens = ints(S, S), ints(S + S // 4, S + S // 2), ints(3, 5)
+    assert (throughput_rps(arrival, finish), tokens_per_s(tokens, arrival, finish)) == (4.0, 16.0)
+    assert (throughput_rps(arrival, arrival), tokens_per_s(tokens, arrival, arrival)) == (0.0, 0.0)
+    assert (throughput_rps(ints(), ints()), tokens_per_s(ints(), ints(), ints())) == (0.0, 0.0)
+
+
+def test_clients_of_requests_that_never_ended_are_told_of_no_delay() -> None:
+    """Three decode steps of 10 ps late, and 7 ps: of an answer of one token, steps of a lone sequence, 1,001 ps."""
+    late = replace(machine(), client_ps=7, client_steps=3.0)
+    first, finish, wrote = ints(100, 100, -1, 100), ints(140, 100, -1, 155), ints(5, 1, 5, 6)
+    found = delays_ps((late,), np.zeros(4, np.int64), first, finish, wrote)
+    assert found.tolist() == [7 + 3 * 10, 7 + 3 * 1001, 0, 7 + 3 * 11]
+    prompt = machine()
+    mixed = delays_ps((prompt, late), ints(0, 1, 1, 0), first, finish, wrote)
+    assert mixed.tolist() == [0, 7 + 3 * 1001, 0, 0]
+    assert delays_ps((prompt,), np.zeros(4, np.int64), first, finish, wrote).tolist() == [0, 0, 0, 0]

@@ -10,7 +10,7 @@ from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.breakdown import Iteration, charged_s
 from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
-from cascadia_sim.iteration.speculation import Speculation
+from cascadia_sim.iteration.speculation import Speculation, drafter, speculates
 from cascadia_sim.iteration.timing import ReplicaTiming
 from cascadia_sim.models.catalogue import architecture
 from tests.unit.sim.machines import machine
@@ -111,3 +111,44 @@ def test_no_more_is_drafted_than_an_iteration_has_room_for() -> None:
     timing = served(replace(WAYS[0], acceptance=0.99), max_num_batched_tokens=512)
     sequences = np.arange(1, 257)
     assert (sequences * (timing.draft_tokens[1:] + 1) <= 512).all()
+
+
+@pytest.mark.parametrize(
+    ("method", "model", "tp", "pp", "tokens", "drafts"),
+    [
+        ("ngram", None, 8, 1, 1, True),
+        ("ngram", None, 8, 1, 0, False),
+        ("ngram", None, 1, 2, 4, False),
+        ("draft_model", SMALL, 8, 1, 4, True),
+        ("draft_model", SMALL, 3, 1, 4, False),
+        ("eagle3", "some/head", 3, 1, 4, True),
+    ],
+)
+def test_replicas_draft_where_a_draft_can_be_split_as_they_are(
+    method: str, model: str | None, tp: int, pp: int, tokens: int, drafts: bool
+) -> None:
+    asked = Speculation(method, tokens, 0.5, model)  # type: ignore[arg-type]
+    assert speculates(asked, tp=tp, pp=pp) is drafts
+    assert not speculates(None, tp=tp, pp=pp)
+
+
+def test_a_layer_of_the_models_own_is_dense_or_a_mixture_as_the_model_is() -> None:
+    dense, mixed = architecture(BIG), architecture("Qwen/Qwen3-30B-A3B")
+    assert mixed.moe is not None
+    assert drafter(Speculation("ngram", 3, 0.5), dense) is None
+    small = drafter(Speculation("draft_model", 3, 0.5, SMALL), dense)
+    assert small == architecture(SMALL)
+    found = {
+        (method, target.name): drafter(Speculation(method, 3, 0.5, "a/b"), target)  # type: ignore[arg-type]
+        for method in ("mtp", "eagle3")
+        for target in (dense, mixed)
+    }
+    told = {key: one and (one.layers, one.intermediate, one.moe) for key, one in found.items()}
+    active = mixed.intermediate or mixed.moe.per_token * mixed.moe.intermediate
+    assert told == {
+        ("mtp", dense.name): (1, dense.intermediate, None),
+        ("eagle3", dense.name): (1, dense.intermediate, None),
+        ("mtp", mixed.name): (1, 0, replace(mixed.moe, dense_layers=0)),
+        ("eagle3", mixed.name): (1, active, None),
+    }
+    assert all(one is not None and one.tied_embeddings for one in found.values())
