@@ -6,6 +6,7 @@ the value, whatever it starts with. docs/reference/engines.md lists the flags an
 
 import json
 from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 from cascadia.domain.errors import BadInput
 from cascadia.render.engines import COMMAND
@@ -33,7 +34,7 @@ class Ranks:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """`weights` is what the engine loads (an id, a directory or a file); `model` is what the plan calls it; `drafts`: a
-    group's in the plan.
+    group's in the plan; `bounds_thinking`: requests bring budgets of thought.
     """
 
     engine: str
@@ -50,6 +51,7 @@ class Launch:
     drain_s: int
     ranks: Ranks | None = None
     drafts: Drafts = ()
+    bounds_thinking: bool = False
 
 
 def command(launch: Launch) -> tuple[str, ...]:
@@ -112,6 +114,9 @@ def _vllm(launch: Launch) -> tuple[str, ...]:
     if _quantise_on_loading(launch):
         flags.append("--quantization=fp8_per_tensor")
     flags += _vllm_drafts(config, launch.drafts)
+    if launch.bounds_thinking:
+        # Without it every request with a budget is refused.
+        flags.append(f"--reasoning-config={_json(_MARKS_OF_THINKING)}")
     flags.append(f"--shutdown-timeout={launch.drain_s}")
     if ranks is not None:
         flags += [
@@ -240,7 +245,7 @@ def _vllm_drafts(config: EngineConfig, drafts: Drafts) -> list[str]:
         told["model"] = speculation.model
     if config.drafts_by_batch and len(drafts) > 1:
         told["num_speculative_tokens_per_batch_size"] = [list(part) for part in drafts]
-    return [f"--speculative-config={json.dumps(told, separators=(',', ':'))}"]
+    return [f"--speculative-config={_json(told)}"]
 
 
 def _sglang_drafts(config: EngineConfig, drafts: Drafts) -> list[str]:
@@ -258,8 +263,13 @@ def _sglang_drafts(config: EngineConfig, drafts: Drafts) -> list[str]:
 
 
 _SGLANG_ALGORITHMS = {"ngram": "NGRAM", "draft_model": "STANDALONE", "eagle3": "EAGLE3", "mtp": "NEXTN"}
+_MARKS_OF_THINKING = {"reasoning_start_str": "<think>", "reasoning_end_str": "</think>"}
 _VLLM_KV = {"bf16": "bfloat16"}
 _SGLANG_KV = {"fp8": "fp8_e4m3"}
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"))
 
 
 def _quantise_on_loading(launch: Launch) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import Deployed, Plan, ReplicaGroup
+from cascadia.domain.plan import Deployed, Plan, ReplicaGroup, StagePlan
 from cascadia.render.engine_args import Drafts, Launch
 from cascadia.render.gpu_nodes import CORES, GpuNode, gpu_node
 from cascadia.render.names import CHARTS_OWN, labels
@@ -56,6 +56,7 @@ class EngineGroup:
     drain_s: int
     replicas: tuple[Replica, ...]
     drafts: Drafts = ()
+    bounds_thinking: bool = False
     learns: Mapping[str, Any] = field(default_factory=dict)
     """What a router's file says of each replica to a balancing that learns."""
 
@@ -95,6 +96,7 @@ class EngineGroup:
             port=port,
             drain_s=self.drain_s,
             drafts=self.drafts,
+            bounds_thinking=self.bounds_thinking,
         )
 
 
@@ -147,10 +149,16 @@ def engine_groups(plan: Plan, cluster: Cluster) -> tuple[EngineGroup, ...]:
             drain_s=w.drain_s,
             replicas=placed[i],
             drafts=w.group.drafts,
+            bounds_thinking=bounds_thinking(w.unit),
             learns=w.group.learns,
         )
         for i, w in enumerate(wanted)
     )
+
+
+def bounds_thinking(unit: Deployed) -> bool:
+    """Tells whether a router sends the unit's engines budgets of thought (`exits_by: question`)."""
+    return isinstance(unit, StagePlan) and bool(unit.exits) and unit.budget_field is not None
 
 
 def _wanted(plan: Plan) -> Iterator[_Wanted]:

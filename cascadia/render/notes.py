@@ -2,6 +2,7 @@
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Deployed, Plan
+from cascadia.render.engine_groups import bounds_thinking
 from cascadia.render.models import is_path, is_quantised, mounted_weights, weights
 from cascadia.render.one_pass import in_one_pass
 from cascadia_sim.iteration.engine_config import TRTLLM
@@ -19,6 +20,11 @@ def notes(plan: Plan) -> tuple[str, ...]:
     for name, unit in [*units, ("judge", plan.judge)]:
         if unit.gpus and unit.model:
             found += _notes(name, unit, unit.weights or unit.model)
+        if unit.gpus and unit.engine == "sglang" and bounds_thinking(unit):
+            found.append(
+                f"{name}: SGLang ignores the router's budgets of thought unless it is started with "
+                "--reasoning-parser=NAME (the model's) and --enable-strict-thinking: add both to its arguments"
+            )
     if plan.judge.kind == "llm" and not plan.judge.gpus:
         found.append("judge: it runs elsewhere: set judge.url in the values of the chart, or with --values")
     if plan.judge.exits is not None:

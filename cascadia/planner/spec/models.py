@@ -386,6 +386,11 @@ class StageSpec(EngineOptions):
             raise ValueError(
                 f"speculation is not planned for {self.engine}; remove it, or use vllm or sglang"
             )
+        drafts = None if self.speculation is None else self.speculation.method
+        if drafts in ("ngram", "draft_model") and self.engine == "sglang" and self.attention_dp > 1:
+            raise ValueError(
+                f"sglang does not start with attention_dp and speculation by {drafts}; remove one, or use eagle3 or mtp"
+            )
         if self.placement == "self-hosted":
             if (name := next((n for n in _EXTERNAL_ONLY if n in given), None)) is not None:
                 raise ValueError(

@@ -4,7 +4,11 @@ from dataclasses import replace
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ExitPlan, ReplicaGroup
+from cascadia.render import render
 from cascadia.render.engine_args import Launch, Ranks, arguments, command
+from cascadia.render.engine_groups import engine_groups
+from cascadia.testing.plans import POOLS, plan, stage
 from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.speculation import Speculation
@@ -60,6 +64,21 @@ def test_a_batch_never_holds_fewer_tokens_than_sequences() -> None:
     """vLLM refuses to start otherwise."""
     config = replace(CONFIG, max_num_batched_tokens=100)
     assert flags(launch(config=config))["--max-num-batched-tokens"] == "256"
+
+
+def test_vllm_is_told_how_thinking_is_marked_where_requests_bring_budgets() -> None:
+    """vLLM 0.32 refuses `thinking_token_budget` with 400 otherwise (`v1/engine/input_processor.py`)."""
+    thinker = replace(
+        stage("thinker", ReplicaGroup("h100", 1, 1, 1, 1.0)),
+        exits=(ExitPlan(512, 95.0, 0.3),),
+        budget_field="thinking_token_budget",
+    )
+    flag = '--reasoning-config={"reasoning_start_str":"<think>","reasoning_end_str":"</think>"}'
+    for of, said in ((thinker, True), (replace(thinker, budget_field=None), False)):
+        made = plan([of], POOLS)
+        assert (flag in json.loads(render(made, made.cluster, "local"))[0]["argv"]) is said
+        args = [group.launch(weights="m", host="h", port=1) for group in engine_groups(made, made.cluster)]
+        assert (flag in arguments(args[0])) is said
 
 
 @pytest.mark.parametrize(("engine", "flag"), [("vllm", "fp8_per_tensor"), ("sglang", "fp8")])

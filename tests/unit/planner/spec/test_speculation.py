@@ -56,6 +56,11 @@ def test_a_stage_is_simulated_with_what_its_spec_says() -> None:
             "use vllm or sglang",
         ),
         (
+            "engine: sglang, attention_dp: 2, speculation: {method: ngram, tokens: 4, acceptance: 0.5}",
+            "stages[0]",
+            "does not start with attention_dp and speculation by ngram",
+        ),
+        (
             f"speculation: {{method: draft_model, tokens: 4, acceptance: 0.5, model: {BIG}}}",
             "model",
             "smaller",
