@@ -14,6 +14,7 @@ from cascadia.domain.names import NAME, NAME_RULE, STAGE
 NAMED, DESCRIBED = "gpu by name", "gpu by figures"
 """Tags of the two ways to say what a pool's GPU is; no key of a spec is called so."""
 
+_RIGHT_FILE = "is this the right file?"
 _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {
     "greater_than": ("gt", "greater than"),
@@ -45,7 +46,8 @@ def bad_input(error: ValidationError, root: type[BaseModel], file: str, within: 
     keys = tuple(key for key in finding["loc"] if key not in (NAMED, DESCRIBED))
     model = _model_at(root, keys[:-1])
     path = dotted(keys[within:])
-    return BadInput(f"{file}: {path}" if path else file, *_what_and_instead(finding, model))
+    what, instead = _what_and_instead(finding, model)
+    return BadInput(f"{file}: {path}" if path else file, what, instead or ("" if path else _RIGHT_FILE))
 
 
 def dotted(keys: Sequence[int | str]) -> str:
@@ -97,7 +99,7 @@ def _what_and_instead(finding: ErrorDetails, model: type | None) -> tuple[str, s
     if kind == "string_pattern_mismatch" and context["pattern"] in (NAME, STAGE):
         return f"is {shown(value)}, which is no name", NAME_RULE
     if kind == "json_invalid":
-        return f"is not JSON ({context['error']})", "is this the right file?"
+        return f"is not JSON ({context['error']})", _RIGHT_FILE
     if kind == "string_too_long":
         return f"has more than {context['max_length']} characters", "write fewer"
     message = finding["msg"]

@@ -2,8 +2,10 @@
 
 import gzip
 import json
+import zlib
+from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,9 @@ from typing import Any
 from cascadia.domain.errors import BadInput
 
 NO_KEY = "(no key)"
+_MOST_TOKENS = 2**53
+_LATEST_S = 1e11
+"""Unix time beyond which no router wrote."""
 
 
 @dataclass(slots=True)
@@ -35,36 +40,51 @@ def read_use(paths: Sequence[Path], since_s: float, until_s: float) -> Use:
             continue
         use.lines += 1
         use.first_s, use.last_s = min(use.first_s, line["ts"]), max(use.last_s, line["ts"])
-        key = line.get("key") or NO_KEY
-        tokens = line.get("tokens")
+        key, tokens, steps = line.get("key") or NO_KEY, line.get("tokens"), line.get("steps") or ()
+        for name, value, fits in (
+            ("the key is", key, isinstance(key, str)),
+            ("tokens are", tokens, tokens is None or _are_counts(tokens)),
+            ("steps are", steps, all(isinstance(step, dict) for step in steps)),
+        ):
+            if not fits:
+                raise BadInput(where, f"{name} {value!r:.100}", "name the log of a router of this version")
         if tokens is None:
             use.untold += line.get("status") == 200
             continue
-        if not isinstance(tokens, dict) or not all(isinstance(count, int) for count in tokens.values()):
-            raise BadInput(where, f"tokens are {tokens!r}", "name the log of a router of this version")
         for stage, count in tokens.items():
             use.tokens[key, stage] += count
             use.requests[key, stage] += 1
-        use.verdicts[key] += sum(step.get("score") is not None for step in line.get("steps") or ())
+        use.verdicts[key] += sum(step.get("score") is not None for step in steps)
     return use
+
+
+def _are_counts(tokens: Any) -> bool:
+    return isinstance(tokens, dict) and all(
+        type(count) is int and 0 <= count <= _MOST_TOKENS for count in tokens.values()
+    )
 
 
 def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
     for path in paths:
         if not path.is_file():
             raise BadInput(str(path), "no such file", "name a router's log")
-        with (
-            gzip.open(path, "rt", encoding="utf-8")
-            if path.suffix == ".gz"
-            else path.open(encoding="utf-8") as file
-        ):
-            for number, text in enumerate(file, 1):
-                # A log may hold what else a process wrote: lines that begin otherwise are not a request's.
-                if not text.startswith("{"):
-                    continue
-                try:
-                    line = json.loads(text)
-                except ValueError:
-                    raise BadInput(f"{path} line {number}", "is cut off", "remove it") from None
-                if isinstance(line.get("ts"), int | float) and "status" in line:
-                    yield f"{path} line {number}", line
+        try:
+            with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+                yield from _requests(path, file)
+        except (OSError, EOFError, zlib.error) as error:
+            raise BadInput(str(path), f"cannot be read ({error})", "name a router's log") from None
+
+
+def _requests(path: Path, file: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for number, text in enumerate(file, 1):
+        # A log may hold what else a process wrote: lines that begin otherwise are not a request's.
+        if not text.removeprefix(BOM_UTF8).startswith(b"{"):
+            continue
+        where = f"{path} line {number}"
+        try:
+            line = json.loads(text.removeprefix(BOM_UTF8).decode())
+        except (ValueError, RecursionError):
+            raise BadInput(where, "is cut off, or no JSON", "remove it") from None
+        at_s = line.get("ts")
+        if type(at_s) in (int, float) and abs(at_s) <= _LATEST_S and "status" in line:
+            yield where, line

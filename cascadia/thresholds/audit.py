@@ -9,10 +9,40 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from cascadia.domain.errors import BadInput
 
 
+class _Entry(Struct):
+    at: str
+    what: str
+    id: str
+    by: str
+
+
+class _Setting(Struct):
+    thresholds: dict[str, float]
+
+
+class _Expected(Struct):
+    now: _Setting
+    proposed: _Setting
+
+
+class _Proposed(Struct):
+    expected: _Expected
+
+
+class _Changed(Struct):
+    before: dict[str, float]
+    after: dict[str, float]
+
+
 def audit_file(router: Path) -> Path:
+    if not router.name:
+        raise BadInput(str(router), "is no file", "name a router.yaml")
     return router.with_name(f"{router.name}.audit.jsonl")
 
 
@@ -22,13 +52,17 @@ def entries(router: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
     found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            found.append(json.loads(line))
-        except ValueError:
+            told = msgspec.json.decode(line, type=_Entry)
+            msgspec.json.decode(line, type=_Proposed if told.what == "proposed" else _Changed)
+        except (ValueError, RecursionError):
             raise BadInput(
-                f"{path} line {number}", "is not JSON", "mend it by hand: it is the record"
+                f"{path} line {number}",
+                "is not JSON, or of no such file",
+                "mend it by hand: it is the record",
             ) from None
+        found.append(json.loads(line))
     return found
 
 

@@ -16,6 +16,12 @@ LONGEST_TOKENS = 1_000_000_000
 """No context is that long; below it, sums over 10^9 requests stay within 64 bits."""
 
 
+_DAYS = (36526.0, 73051.0)
+"""Days since 1900 of 2000 to 2099, as spreadsheets count them."""
+_TELLING = 20
+"""Times that must tell: by chance one that is no day number does so one time in eight."""
+
+
 class Fault(NamedTuple):
     """The first bad row (counted from 0 within the arrays), what is wrong there and what to write instead."""
 
@@ -69,6 +75,19 @@ def arrival_fault(arrival_s: Floats, after_s: float, earliest_s: float) -> Fault
         f"the arrival time {value:.9g} s is before the previous one, {float(earlier_s[row]):.9g} s",
         "sort the rows by arrival time (cascadia trace convert --sort does)",
     )
+
+
+def day_number(times: Floats) -> float | None:
+    """The first of `times` (n) where they are days since 1900, as spreadsheets keep dates, for sure: all are of this
+    century, and each is a whole number of seconds, most of them such as no seconds in two decimals are.
+    """
+    if not bool(((times >= _DAYS[0]) & (times < _DAYS[1])).all()):
+        return None
+    seconds, hundredths = times * 86400, times * 100
+    if bool((np.abs(seconds - np.round(seconds)) > 0.06).any()):
+        return None
+    telling = np.unique(times[np.abs(hundredths - np.round(hundredths)) > 1e-6])
+    return float(times[0]) if len(telling) >= _TELLING else None
 
 
 def tokens_fault(name: str, tokens: Numbers) -> Fault | None:

@@ -68,6 +68,10 @@ def failure(error: BaseException) -> Failure:
             return Failure("interrupted", 128 + number, WORDS[signal.Signals(number)])
         case click.Abort():
             return failure(error.__cause__ or KeyboardInterrupt())
+        case OSError() if error.errno == errno.ENAMETOOLONG:
+            return _bad_input(
+                f"{error.filename or 'a path'!s:.100}...", "is too long a path", "name a shorter one"
+            )
         case OSError():
             named = f" ({error.filename})" if error.filename else ""
             return Failure("system", 1, one_line(f"{error.strerror or error}{named}"))

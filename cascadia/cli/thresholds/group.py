@@ -1,6 +1,7 @@
 """`cascadia thresholds`: propose, approve, roll back, and what was done."""
 
 import getpass
+import os
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
@@ -171,12 +172,12 @@ def rollback(router: Path, by: str | None, output: Output) -> None:
 @ends_at_once
 def log(router: Path, output: Output) -> None:
     """Show what was proposed, approved and rolled back, and by whom."""
+    from cascadia.router.settings.file import read_settings
     from cascadia.thresholds import audit
 
     found = audit.entries(router)
-    if not found and not router.exists():
-        raise BadInput(str(router), "no such file", "name the router.yaml whose changes to show")
     if not found:
+        read_settings(router)
         output.note(f"{router}: nothing was proposed yet")
     for entry in found:
         after = entry.get("after") or entry["expected"]["proposed"]["thresholds"]
@@ -188,8 +189,16 @@ def _entry(what: str, by: str | None) -> dict[str, Any]:
     return {
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "what": what,
-        "by": by or getpass.getuser(),
+        "by": by or _user(),
     }
+
+
+def _user() -> str:
+    """This user's name; the number where the system has none for it, as in containers."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return str(os.getuid())
 
 
 def _levels(thresholds: dict[str, float]) -> str:

@@ -55,6 +55,9 @@ class Answer:
         return self.question.check.passes(self.text)
 
 
+FELL_BEHIND = (503, 504)
+
+
 async def ask(client: "AsyncOpenAI", model: str, question: Question, *, certainty: bool = False) -> Answer:
     """Raises `CascadiaError` where there is no answer."""
     from openai import APIConnectionError, APIStatusError
@@ -67,6 +70,10 @@ async def ask(client: "AsyncOpenAI", model: str, question: Question, *, certaint
         reply = await client.chat.completions.with_raw_response.create(**body)
     except APIStatusError as error:
         said = error.response.text[:200]
+        if error.status_code in FELL_BEHIND:
+            said += (
+                "; the machine is busier than when it was measured: end other programs, or add --calibrate"
+            )
         raise CascadiaError(f"{model} at {client.base_url} says {error.status_code}: {said}") from None
     except APIConnectionError as error:
         raise CascadiaError(f"{model} at {client.base_url}: {error} ({error.__cause__})") from None

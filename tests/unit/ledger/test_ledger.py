@@ -136,3 +136,39 @@ def test_what_cannot_be_shared_out_is_told(tmp_path: Path) -> None:
     assert "line 2: is cut off" in done.stderr
     (tmp_path / "router.log").write_text('{"ts": 5, "status": 200, "tokens": {"small": 7}}\n')
     assert "leave no time between them" in run("ledger", str(tmp_path), str(tmp_path / "router.log")).stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        ('{"ts": 1.0}'.encode("utf-16"), "holds no request of a router"),
+        (b'{"ts": 1.0, "status": 200, "key": "\xff"}', "line 1: is cut off, or no JSON"),
+        (b'{"a":' * 100_000, "line 1: is cut off, or no JSON"),
+        (b'{"ts": 1, "status": 200, "tokens": {"small": -5}}', "line 1: tokens are {'small': -5}"),
+        (b'{"ts": 1, "status": 200, "tokens": {"small": true}}', "line 1: tokens are {'small': True}"),
+        (b'{"ts": 1, "status": 200, "tokens": {"small": 1e9}}', "line 1: tokens are"),
+        (b'{"ts": 1, "status": 200, "key": ["a"], "tokens": {}}', "line 1: the key is ['a']"),
+        (b'{"ts": 1, "status": 200, "tokens": {}, "steps": "x"}', "line 1: steps are 'x'"),
+        (b'{"ts": 1e400, "status": 200, "tokens": {"small": 1}}', "holds no request of a router"),
+    ],
+)
+def test_a_log_that_is_none_is_one_line(tmp_path: Path, content: bytes, told: str) -> None:
+    write_plan(priced(), tmp_path / "plan.json")
+    (tmp_path / "log.jsonl").write_bytes(content)
+    found = run("ledger", str(tmp_path / "plan.json"), str(tmp_path / "log.jsonl"))
+    assert found.exit_code == 2
+    assert told in found.stderr
+    assert found.stderr.count("\n") == 1
+
+
+def test_a_compressed_log_that_was_cut_off_is_told(tmp_path: Path) -> None:
+    write_plan(priced(), tmp_path / "plan.json")
+    (tmp_path / "log.jsonl.gz").write_bytes(gzip.compress(b'{"ts": 1, "status": 200}\n' * 1000)[:40])
+    found = run("ledger", str(tmp_path / "plan.json"), str(tmp_path / "log.jsonl.gz"))
+    assert (found.exit_code, "log.jsonl.gz: cannot be read (" in found.stderr) == (2, True)
+
+
+def test_a_mark_before_the_first_line_costs_no_line(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_bytes(b'\xef\xbb\xbf{"ts": 1, "status": 200, "tokens": {"small": 5}}\n')
+    assert read_use([log], -math.inf, math.inf).tokens == {("(no key)", "small"): 5}

@@ -1,6 +1,7 @@
 """Thresholds are proposed with what they are worth, approved into the file, and put back; each step leaves a line."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -159,3 +160,48 @@ def test_a_bar_beyond_reach_names_the_nearest(router: Path) -> None:
     assert refused.exit_code == 3
     assert "lower --quality-min to that" in refused.stderr
     assert not (router.parent / "router.yaml.audit.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\xff\xfe",
+        b"42",
+        b"[" * 100_000,
+        b'{"at": "t", "what": "approved", "id": "1", "by": "ann", "before": {"small": "x"}, "after": {}}',
+        b'{"at": "t", "what": "proposed", "id": "1", "by": "ann", "expected": null}',
+    ],
+)
+@pytest.mark.parametrize("command", ["log", "approve", "rollback"])
+def test_a_torn_audit_file_is_told_by_its_line(router: Path, command: str, line: bytes) -> None:
+    (router.parent / "router.yaml.audit.jsonl").write_bytes(line + b"\n")
+    found = run("thresholds", command, str(router))
+    assert found.exit_code == 2
+    assert "router.yaml.audit.jsonl line 1: is not JSON, or of no such file; mend it by hand" in found.stderr
+    assert router.read_text() == ROUTER
+
+
+def test_a_log_of_what_is_no_router_s_file_is_refused(router: Path) -> None:
+    (router.parent / "other.yaml").write_text("42\n")
+    for name, told in (
+        ("other.yaml", "must be a mapping, is 42; is this the right file?"),
+        ("", "is no file"),
+    ):
+        found = run("thresholds", "log", str(router.parent / name) if name else "")
+        assert (found.exit_code, told in found.stderr) == (2, True)
+
+
+def test_who_proposes_has_a_number_where_the_system_knows_no_name(
+    router: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a container: `docker run --user 12345`."""
+
+    def none() -> str:
+        raise KeyError("getpwuid(): uid not found: 12345")
+
+    proposed(router)
+    monkeypatch.setattr("getpass.getuser", none)
+    assert run("thresholds", "approve", str(router)).exit_code == 0
+    assert json.loads(run("thresholds", "log", str(router), "--json").stdout)["entries"][1]["by"] == str(
+        os.getuid()
+    )

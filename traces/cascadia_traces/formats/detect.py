@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.layout import LAYOUTS, Layout, csv_layouts
-from cascadia_traces.formats.names import COUNTS, OPENAI_TIMES, is_known, nearest, plain
+from cascadia_traces.formats.names import COUNTS, OPENAI_TIMES, is_known, nearest, plain, unit_in
 from cascadia_traces.formats.source import HEAD_BYTES, LONGEST_LINE_BYTES, Source
 
 PARQUET_MAGIC = b"PAR1"
@@ -168,6 +168,8 @@ def _hits(wanted: Iterable[str], names: Iterable[str]) -> int:
 
 def _rename(wanted: str, names: Sequence[str], layout: Layout) -> str:
     if near := nearest(wanted, names):
+        if is_known(wanted, "arrival_s") and (unit := unit_in(near)):
+            return f"{near!r} is in {unit.name}: write its times in seconds as {wanted!r}"
         return f"the nearest is {near!r}: rename it to {wanted!r}"
     held = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return f"the columns are {held[:200]}; a trace needs {', '.join(layout.required)}"

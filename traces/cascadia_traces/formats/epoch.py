@@ -1,6 +1,6 @@
 """Seconds since 1970 of dates, and of numbers whose unit nobody tells: s, ms, us or ns, by their size."""
 
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 
@@ -31,6 +31,11 @@ def epoch_s_of_date(text: str) -> float:
         raise ValueError("a day without a time")
     moment = datetime.fromisoformat(text.strip())
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def told_day(number: float) -> str:
+    """The date and time of a spreadsheet's day `number`."""
+    return f"{datetime(1899, 12, 30, tzinfo=UTC) + timedelta(days=number):%Y-%m-%d %H:%M:%S}"
 
 
 def is_day(text: str) -> bool:

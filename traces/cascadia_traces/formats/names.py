@@ -7,6 +7,7 @@ known name has, and only then offered for that role.
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from typing import NamedTuple
 
 OPENAI_TIMES = ("timestamp", "arrival_time", "start_time", "created_at", "created")
 OPENAI_PAIRS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
@@ -37,6 +38,28 @@ _NEITHER = ("total", "cached", "max", "reasoning")
 def plain(name: str) -> str:
     """A column's name without case, blanks and punctuation, so that `Request_Tokens` is `Request tokens`."""
     return re.sub(r"[\W_]+", "", name).lower()
+
+
+_UNITS = (
+    ("milliseconds", 1e-3, ("ms", "msec", "msecs", "millis", "millisecond", "milliseconds")),
+    ("microseconds", 1e-6, ("us", "usec", "usecs", "micros", "microsecond", "microseconds")),
+    ("nanoseconds", 1e-9, ("ns", "nsec", "nsecs", "nanos", "nanosecond", "nanoseconds")),
+    ("minutes", 60.0, ("min", "mins", "minute", "minutes")),
+    ("hours", 3600.0, ("h", "hour", "hours")),
+    ("days", 86400.0, ("d", "day", "days")),
+)
+
+
+class Unit(NamedTuple):
+    name: str
+    seconds: float
+
+
+def unit_in(name: str) -> Unit | None:
+    """The unit other than seconds that a column of times is in by its name's last word, such as `Time (ms)`."""
+    words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())
+    found = (Unit(unit, seconds) for unit, seconds, spelt in _UNITS if words[1:] and words[-1] in spelt)
+    return next(found, None)
 
 
 def is_known(name: str, role: str) -> bool:

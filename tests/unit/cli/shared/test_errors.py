@@ -53,6 +53,12 @@ REPORT = "please report it, with what CASCADIA_DEBUG=1 prints"
             1,
             "error: No space left on device (x.json)",
         ),
+        (
+            OSError(36, "File name too long", "x" * 300),
+            "bad-input",
+            2,
+            f"error: {'x' * 100}...: is too long a path; name a shorter one",
+        ),
         (MemoryError(), "system", 1, "error: out of memory"),
         (
             ZeroDivisionError("division by zero"),
