@@ -15,6 +15,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.imports.fields import at, number
 from cascadia.imports.layouts import COLUMNS, Layout, layout_of
 from cascadia.imports.rows import Rows, read_rows
+from cascadia_traces.formats.names import Unit, unit_in
 
 HEAD_ROWS = 50
 """What a format is told by: the first may lack what others have."""
@@ -80,6 +81,7 @@ def read_records(
         layout = layout_of(read.rows[:HEAD_ROWS], format_ or read.kind)
         columns = _columns(read)
         paths_of = _mapped(path, layout, maps, read, columns)
+        unit = unit_in(maps.get("arrival_s", ""))
         for place, row in enumerate(read.rows, 1):
             if not all(at(row, key) in values for key, values in layout.kept.items()):
                 continue
@@ -87,6 +89,8 @@ def read_records(
                 failed += 1
                 continue
             values = {ours: _first(row, theirs) for ours, theirs in paths_of.items()}
+            if unit is not None:
+                values["arrival_s"] = _in_seconds(values["arrival_s"], unit)
             known.append(Record(f"{path} {read.unit} {place}", values))
     name = ", ".join(map(str, paths))
     if layout is None or not known:
@@ -120,6 +124,12 @@ def _mapped(
         said = f"no row has {', '.join(map(repr, unknown))}"
         raise BadInput(str(path), said, " ".join(near) or f"its columns are {', '.join(columns)}")
     return {**layout.paths, **{ours: (theirs,) for ours, theirs in maps.items()}}
+
+
+def _in_seconds(time: Any, unit: Unit) -> Any:
+    """`time` of a column whose name tells its unit; a date as it is."""
+    given = number(time)
+    return time if math.isnan(given) else given * unit.seconds
 
 
 def _first(row: Mapping[str, Any], paths: Sequence[str]) -> Any:

@@ -20,6 +20,7 @@ _DAYS = (36526.0, 73051.0)
 """Days since 1900 of 2000 to 2099, as spreadsheets count them."""
 _TELLING = 20
 """Times that must tell: by chance one that is no day number does so one time in eight."""
+_MOST_RPS = 1000.0
 
 
 class Fault(NamedTuple):
@@ -79,15 +80,17 @@ def arrival_fault(arrival_s: Floats, after_s: float, earliest_s: float) -> Fault
 
 def day_number(times: Floats) -> float | None:
     """The first of `times` (n) where they are days since 1900, as spreadsheets keep dates, for sure: all are of this
-    century, and each is a whole number of seconds, most of them such as no seconds in two decimals are.
+    century, and as seconds they would be of thousands of requests a second; or each is a whole number of seconds,
+    though no number of hundredths of a day.
     """
     if not bool(((times >= _DAYS[0]) & (times < _DAYS[1])).all()):
         return None
     seconds, hundredths = times * 86400, times * 100
-    if bool((np.abs(seconds - np.round(seconds)) > 0.06).any()):
-        return None
+    distinct = np.unique(times)
+    crowded = len(distinct) >= _TELLING and len(times) > _MOST_RPS * float(np.ptp(distinct))
     telling = np.unique(times[np.abs(hundredths - np.round(hundredths)) > 1e-6])
-    return float(times[0]) if len(telling) >= _TELLING else None
+    whole_seconds = bool((np.abs(seconds - np.round(seconds)) < 0.06).all())
+    return float(times[0]) if crowded or (whole_seconds and len(telling) >= _TELLING) else None
 
 
 def tokens_fault(name: str, tokens: Numbers) -> Fault | None:

@@ -4,6 +4,7 @@ import csv
 import difflib
 import json
 import re
+import shlex
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -169,7 +170,9 @@ def _hits(wanted: Iterable[str], names: Iterable[str]) -> int:
 def _rename(wanted: str, names: Sequence[str], layout: Layout) -> str:
     if near := nearest(wanted, names):
         if is_known(wanted, "arrival_s") and (unit := unit_in(near)):
-            return f"{near!r} is in {unit.name}: write its times in seconds as {wanted!r}"
+            mapped = shlex.quote(f"arrival_s={near}")
+            said = f"{near!r} is in {unit.name}: write its times in seconds as {wanted!r}"
+            return f"{said}, or `cascadia import trace --map {mapped}`"
         return f"the nearest is {near!r}: rename it to {wanted!r}"
     held = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
     return f"the columns are {held[:200]}; a trace needs {', '.join(layout.required)}"
