@@ -1,15 +1,16 @@
 """The engine's service: its shapes, what it refuses, and that requests share passes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 
 import httpx
 
-from cascadia.onepass.app import application
-from cascadia.onepass.runner import Runner
+from cascadia.onepass.app import AT_ONCE_MAX, application
+from cascadia.onepass.runner import Input, Runner
 from tests.unit.onepass.little_model import LABELS, little_model
 
 
@@ -66,6 +67,30 @@ def test_documents_are_ranked_in_the_shape_of_vllm(tmp_path: Path) -> None:
         assert found["results"][0]["document"] == {"text": "w1"}
         assert abs(found["results"][0]["relevance_score"] - 1.0) < 1e-5
         assert found["usage"] == {"prompt_tokens": 12, "total_tokens": 12}
+
+    run(main())
+
+
+def test_a_long_text_is_read_beside_the_event_loop(tmp_path: Path) -> None:
+    """A million characters take seconds, and others have deadlines of milliseconds."""
+    on_the_loop = []
+
+    class Reader(Runner):
+        def ids(self, inputs: Sequence[Input], *, truncate: int | None = None) -> list[list[int]]:
+            on_the_loop.append(current_thread() is main_thread())
+            return Runner.ids(self, inputs, truncate=truncate)
+
+    async def main() -> None:
+        app = application([Reader.read(little_model(tmp_path, "little"))])
+        transport = httpx.ASGITransport(app, raise_app_exceptions=False)
+        async with (
+            app.router.lifespan_context(app),
+            httpx.AsyncClient(transport=transport, base_url="http://engine") as client,
+        ):
+            for text in ("w1", "w1 " * AT_ONCE_MAX, ["w1 w2 w3"] * 1024, ["w1 w2 w3 w4 w5 w6"] * 1024):
+                asked = {"input": text, "truncate_prompt_tokens": -1}
+                assert (await client.post("/v1/classify", json=asked)).status_code == 200
+        assert on_the_loop == [True, False, True, False]
 
     run(main())
 
