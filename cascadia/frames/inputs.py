@@ -1,12 +1,16 @@
 """Inputs of a plan, read as DataFrames."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from cascadia.domain.errors import BadInput
 from cascadia.planner.problem import quality_file
+from cascadia_traces import errors as trace_errors
+from cascadia_traces.checks import Floats, first_fault
 from cascadia_traces.formats import reading
 from cascadia_traces.trace import Trace
 
@@ -27,7 +31,48 @@ def read_trace(
     formats are spread over the rounding step (seeded) unless not `spread`; `sort` accepts rows in any order; `note`
     hears, in words, what was changed. Raises `BadInput`, naming file and row.
     """
-    return trace_frame(reading.read_trace(path, format, spread=spread, sort=sort, seed=seed, note=note))
+    with told_as_ours():
+        return trace_frame(reading.read_trace(path, format, spread=spread, sort=sort, seed=seed, note=note))
+
+
+@contextmanager
+def told_as_ours() -> Iterator[None]:
+    """Raises `cascadia.BadInput` for what the package of traces refuses."""
+    try:
+        yield
+    except trace_errors.BadInput as error:
+        raise BadInput(error.where, error.what, error.instead) from None
+
+
+def frame_trace(frame: pd.DataFrame) -> Trace:
+    """The trace of a frame as `read_trace` gives it, rows left out or changed. Raises `BadInput` as for a file."""
+    needed = ("arrival_s", "input_tokens", "output_tokens")
+    missing = [name for name in needed if name not in frame]
+    if missing:
+        said = f"the frame has no column {', '.join(missing)}"
+        raise BadInput("trace", said, "give the columns of cascadia.read_trace")
+
+    def numbers(name: str) -> Floats:
+        found: Floats = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+        return found
+
+    arrival_s, inputs, outputs = map(numbers, needed)
+    prefixes = numbers("prefix_tokens") if "prefix_tokens" in frame else None
+    fault = first_fault(arrival_s, inputs, outputs, prefixes)
+    if fault is not None:
+        raise BadInput(f"trace, request {fault.row + 1}", fault.what, fault.instead)
+    texts = {
+        name: tuple(frame[name].astype("string").fillna("")) if name in frame else None
+        for name in ("prompt_id", "session_id", "hash_ids")
+    }
+    with told_as_ours():
+        return Trace(
+            arrival_s,
+            inputs.astype(np.int64),
+            outputs.astype(np.int64),
+            prefix_tokens=None if prefixes is None else prefixes.astype(np.int64),
+            **texts,
+        )
 
 
 def trace_frame(trace: Trace) -> pd.DataFrame:

@@ -1,8 +1,9 @@
 """A plan in Python: made of a spec or read from a folder, looked at as tables, tried on traffic, set beside others."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
+from numbers import Integral
 from pathlib import Path
 
 import pandas as pd
@@ -81,7 +82,7 @@ class Plan:
 
     def simulate(
         self,
-        trace: str | Path,
+        trace: str | Path | pd.DataFrame,
         *,
         rate_rps: float | None = None,
         quality_table: str | Path | None = None,
@@ -134,6 +135,10 @@ def plan(
     if not time_limit_s > 0:
         raise BadInput("time_limit_s", f"{time_limit_s} is not above 0", "write seconds, e.g. 300")
     deadline = Deadline(time_limit_s)
+    numbers: Iterable[object] = gpus.values() if isinstance(gpus, Mapping) else (gpus,)
+    for given in numbers:
+        if isinstance(given, bool) or not (given is None or isinstance(given, Integral)):
+            raise BadInput("gpus", f"{given!r} is no whole number", "write e.g. 16, or {'h100': 16}")
     pools = gpus.items() if isinstance(gpus, Mapping) else () if gpus is None else ((None, gpus),)
     change = Overrides(
         tuple(pools),

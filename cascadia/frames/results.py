@@ -1,12 +1,16 @@
 """Results of a simulation, as a DataFrame."""
 
+from math import inf
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
+from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
+from cascadia.frames.inputs import frame_trace, told_as_ours
+from cascadia.planner.problem.join import at_rate
 from cascadia.planner.problem.points import read_as_planned
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.replay.replay import replay
@@ -16,16 +20,17 @@ PS = 1e-12
 
 def simulate(
     plan: str | Path,
-    trace: str | Path,
+    trace: str | Path | pd.DataFrame,
     *,
     rate_rps: float | None = None,
     quality_table: str | Path | None = None,
     seed: int | None = None,
 ) -> pd.DataFrame:
-    """One row a request of `trace`, replayed on `plan` (a plan.json, or its folder) as `cascadia simulate` does:
-    `arrival_s`, `ttft_s` and `e2e_s` (seconds from arrival to the first byte and to the whole answer at the user), the
-    `stage` that wrote the answer, `input_tokens`, and the `gear` that the request got where gears are played. A trace
-    that is short beside its latencies is played several rounds, each with rows of its own.
+    """One row a request of `trace` (a file, or a frame of `read_trace`), replayed on `plan` (a plan.json, or its
+    folder) as `cascadia simulate` does: `arrival_s`, `ttft_s` and `e2e_s` (seconds from arrival to the first byte and
+    to the whole answer at the user), the `stage` that wrote the answer, `input_tokens`, and the `gear` that the request
+    got where gears are played. A trace that is short beside its latencies is played several rounds, each with rows of
+    its own.
 
     Paths through the cascade are drawn from the plan's shares (seeded), or decided by the scores of `quality_table`.
     Raises `BadInput`.
@@ -39,7 +44,7 @@ def simulate(
 def simulated(
     plan: Plan,
     folder: Path,
-    trace: str | Path,
+    trace: str | Path | pd.DataFrame,
     *,
     rate_rps: float | None,
     quality_table: str | Path | None,
@@ -47,7 +52,16 @@ def simulated(
 ) -> pd.DataFrame:
     """The same of a plan in hand, whose relative paths start at `folder`."""
     names = [stage.name for stage in plan.stages]
-    requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed, plan)
+    if rate_rps is not None and not 0 < rate_rps < inf:
+        raise BadInput("rate_rps", f"{rate_rps} is no rate", "write a finite number above 0")
+    if seed is not None and seed < 0:
+        raise BadInput("seed", f"{seed} is below 0", "write a whole number from 0 on")
+    if isinstance(trace, pd.DataFrame):
+        requests = frame_trace(trace)
+        with told_as_ours():
+            requests = requests if rate_rps is None else at_rate(requests, rate_rps, "rate_rps")
+    else:
+        requests, _ = read_trace_for(Path(trace), None, rate_rps, plan.seed, plan)
     scale = None if plan.judge.scale == 100.0 else plan.judge.scale
     table = None if quality_table is None else read_as_planned(plan, Path(quality_table), scale)
     result = replay(plan, requests, folder=folder, table=table, seed=seed)

@@ -13,7 +13,6 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import write_plan
 from cascadia.planner.problem.quality_file import write_quality
-from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
 from tests.unit.planner.problems import rising_table, traffic
@@ -44,8 +43,60 @@ def test_a_trace_is_a_frame_of_the_columns_that_it_has(tmp_path: Path, suffix: s
 
 def test_a_faulty_trace_is_refused_by_its_row(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n0,1,1\n1,0.5,1\n")
-    with pytest.raises(trace_errors.BadInput, match=r"t\.csv, row 2"):
+    with pytest.raises(cascadia.BadInput, match=r"t\.csv, row 2"):
         cascadia.read_trace(tmp_path / "t.csv")
+
+
+def test_a_frame_is_replayed_as_its_file_is_and_rows_may_be_left_out(made: Plan, tmp_path: Path) -> None:
+    write_plan(made, tmp_path / "plan.json")
+    write_trace(traffic(100), tmp_path / "t.parquet")
+    frame = cascadia.read_trace(tmp_path / "t.parquet")
+    whole = cascadia.simulate(tmp_path, tmp_path / "t.parquet", rate_rps=1.0)
+    assert cascadia.simulate(tmp_path, frame, rate_rps=1.0).equals(whole)
+    later = frame[frame.arrival_s > frame.arrival_s.median()]
+    assert set(cascadia.simulate(tmp_path, later)["input_tokens"]) == set(later["input_tokens"])
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "told"),
+    [
+        ("arrival_s", float("nan"), "trace, request 4: the arrival time is NaN or missing"),
+        ("arrival_s", -1.0, "trace, request 4: the arrival time -1 s is negative"),
+        ("input_tokens", 0, "trace, request 4: input_tokens is 0"),
+        ("output_tokens", 1.5, "trace, request 4: output_tokens is 1.5"),
+        ("output_tokens", "many", "trace, request 4: output_tokens is NaN or missing"),
+    ],
+)
+def test_a_frame_that_is_no_trace_is_refused_by_its_request(
+    made: Plan, tmp_path: Path, column: str, value: object, told: str
+) -> None:
+    write_plan(made, tmp_path / "plan.json")
+    write_trace(traffic(10), tmp_path / "t.parquet")
+    frame = cascadia.read_trace(tmp_path / "t.parquet").astype({column: object})
+    frame.loc[3, column] = value
+    with pytest.raises(cascadia.BadInput, match=told):
+        cascadia.simulate(tmp_path, frame)
+    with pytest.raises(cascadia.BadInput, match=f"the frame has no column {column}"):
+        cascadia.simulate(tmp_path, frame.drop(columns=column))
+    with pytest.raises(cascadia.BadInput, match="it holds no requests"):
+        cascadia.simulate(tmp_path, frame[:0])
+
+
+@pytest.mark.parametrize("wrong", [{"rate_rps": 0}, {"rate_rps": float("nan")}, {"seed": -1}])
+def test_a_wrong_number_is_refused_by_its_argument(
+    made: Plan, tmp_path: Path, wrong: dict[str, float]
+) -> None:
+    write_plan(made, tmp_path / "plan.json")
+    write_trace(traffic(10), tmp_path / "t.parquet")
+    (name,) = wrong
+    with pytest.raises(cascadia.BadInput, match=name):
+        cascadia.simulate(tmp_path, tmp_path / "t.parquet", **wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("gpus", ["4", 2.5, True, {"cpu": "4"}])
+def test_gpus_are_whole_numbers(gpus: object) -> None:
+    with pytest.raises(cascadia.BadInput, match="is no whole number"):
+        cascadia.plan("cascade.yaml", gpus=gpus)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
