@@ -25,7 +25,7 @@ async def run_once(pod: Pod, environment: dict[str, str], services: Services) ->
         env={**os.environ, **given},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     told = {"name": container["name"], "image": container["image"], "imageID": "", "ready": False}

@@ -13,12 +13,11 @@ import yaml
 
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import write_plan
-from tests.e2e.k8s_cluster import Cluster, kubeconfig, until
+from tests.e2e.k8s_cluster import PATIENCE_S, Cluster, kubeconfig, until
 from tests.e2e.k8s_release import SAMPLES_TOKEN, SPACE
 
 PROGRAM = str(Path(sys.executable).with_name("cascadia"))
 API = f"/api/v1/namespaces/{SPACE}"
-LIMIT_S = 120.0
 
 
 class Controllers:
@@ -72,7 +71,7 @@ class Controllers:
             capture_output=True,
             text=True,
             env={**os.environ, "KUBECONFIG": str(self.folder / "kubeconfig")},
-            timeout=60,
+            timeout=PATIENCE_S,
         )
         if done.returncode:
             assert "there is no history" in done.stderr
@@ -80,7 +79,7 @@ class Controllers:
         entries: list[dict[str, Any]] = json.loads(done.stdout)["entries"]
         return entries
 
-    def until_said(self, kind: str, since: int = 0, within_s: float = LIMIT_S) -> list[dict[str, Any]]:
+    def until_said(self, kind: str, since: int = 0, within_s: float = PATIENCE_S) -> list[dict[str, Any]]:
         deadline_s = time.monotonic() + within_s
         while True:
             found = self.history()

@@ -14,7 +14,7 @@ from cascadia.domain.cluster import Cluster as Gpus
 from cascadia.domain.cluster import Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.testing.plans import plan, stage
-from tests.e2e.k8s_cluster import Cluster
+from tests.e2e.k8s_cluster import PATIENCE_S, Cluster
 from tests.e2e.k8s_release import CERTAINTY, SPACE, ready_routers
 
 API = f"/api/v1/namespaces/{SPACE}"
@@ -96,7 +96,7 @@ class Clients:
                 self.failed.append(f"{body['model']} at {address}: {answer.status_code} {answer.text[:200]}")
 
 
-async def until(holds: Callable[[], bool], what: str, within_s: float) -> float:
+async def until(holds: Callable[[], bool], what: str, within_s: float = PATIENCE_S) -> float:
     """How long it took, in seconds; beside the event loop."""
     began_s = time.monotonic()
     while not await asyncio.to_thread(holds):

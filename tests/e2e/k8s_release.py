@@ -18,7 +18,7 @@ from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.yaml_text import yaml_text
 from cascadia.testing.plans import plan, stage
-from tests.e2e.k8s_cluster import Cluster, until
+from tests.e2e.k8s_cluster import PATIENCE_S, Cluster, until
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.helm_binary import binary
 from tests.unit.deploy.matrix import values_of
@@ -27,7 +27,6 @@ SPACE = "llm"
 CERTAINTY = JudgePlan(
     "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
 )
-HELM_S = 180
 SAMPLES_TOKEN = "of-these-tests-and-no-others"
 
 
@@ -55,7 +54,7 @@ def helm(on: Cluster, *arguments: str, values: dict[str, Any] | None = None, maj
         env={**os.environ, "KUBECONFIG": str(on.kubeconfig)},
         capture_output=True,
         text=True,
-        timeout=HELM_S,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,7 @@ import yaml
 from cascadia.domain.plan import JudgePlan, ReplicaGroup
 from cascadia.render.yaml_text import yaml_text
 from cascadia.testing.plans import POOLS, plan, stage
-from tests.e2e.k8s_cluster import Cluster, cluster, until
+from tests.e2e.k8s_cluster import PATIENCE_S, Cluster, cluster, until
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.helm_binary import binary
 from tests.unit.deploy.matrix import values_of
@@ -51,7 +51,7 @@ def helm(major: int, on: Cluster, *arguments: str, values: dict[str, Any] | None
         env={**os.environ, "KUBECONFIG": str(on.kubeconfig)},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=PATIENCE_S,
         check=False,
     )
     assert done.returncode == 0, done.stderr

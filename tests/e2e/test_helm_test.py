@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.k8s_cluster import Cluster, cluster, until
+from tests.e2e.k8s_cluster import PATIENCE_S, Cluster, cluster, until
 from tests.e2e.k8s_release import SPACE, h100_nodes, h100_plan, helm
 from tests.unit.deploy.chart import CHART
 from tests.unit.deploy.helm_binary import binary
@@ -24,11 +24,11 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 
 def asked(on: Cluster, major: int) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [str(binary(major)), "test", "cascadia", "-n", SPACE, "--timeout", "90s"],
+        [str(binary(major)), "test", "cascadia", "-n", SPACE, "--timeout", "9m"],
         env={**os.environ, "KUBECONFIG": str(on.kubeconfig)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE_S,
         check=False,
     )
 

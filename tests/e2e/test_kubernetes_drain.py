@@ -33,7 +33,6 @@ from tests.unit.deploy.matrix import values_of
 from tests.unit.planner.specs import write_inputs
 
 STARTUP_S = 4.0
-WITHIN_S = 150.0
 PLAN = shaped(2, small=(1, 3), large=(4, 1))
 
 
@@ -53,7 +52,7 @@ def node_of_large(on: Cluster) -> str:
 
 
 async def drained(on: Cluster, node: str) -> None:
-    await until(lambda: not evict(on, node), f"{node} is empty", WITHIN_S)
+    await until(lambda: not evict(on, node), f"{node} is empty")
 
 
 def test_a_drain_waits_for_a_second_replica_that_an_operator_starts(made: Cluster) -> None:
@@ -61,7 +60,7 @@ def test_a_drain_waits_for_a_second_replica_that_an_operator_starts(made: Cluste
         values = merged(values_of(PLAN), SETTINGS)
         arguments = ("install", "cascadia", str(CHART), "--create-namespace")
         await asyncio.to_thread(helm, made, *arguments, values=values)
-        await until(lambda: settled(made), "installed", WITHIN_S)
+        await until(lambda: settled(made), "installed")
         clients = Clients(made)
         asking = asyncio.create_task(clients.run())
         node = node_of_large(made)
@@ -76,7 +75,7 @@ def test_a_drain_waits_for_a_second_replica_that_an_operator_starts(made: Cluste
             made.ask("PATCH", path, {"spec": {"replicas": 2}}, **merge).raise_for_status()
             await drained(made, node)
             made.ask("PATCH", path, {"spec": {"replicas": 1}}, **merge).raise_for_status()
-            await until(lambda: settled(made), "at rest", WITHIN_S)
+            await until(lambda: settled(made), "at rest")
         cordon(made, node, False)
         clients.ended.set()
         await asking
@@ -93,7 +92,7 @@ def test_a_controller_starts_the_only_replica_elsewhere_before_a_drain_takes_it(
     made: Cluster, tmp_path: Path
 ) -> None:
     async def main() -> None:
-        await until(lambda: not list(engine_pods(made)), "nothing is left", WITHIN_S)
+        await until(lambda: not list(engine_pods(made)), "nothing is left")
         install(made, PLAN, merged(SETTINGS, {"controller": {"enabled": True}}))
         write_inputs(tmp_path)
         write_spec_of(PLAN, tmp_path)
@@ -102,14 +101,14 @@ def test_a_controller_starts_the_only_replica_elsewhere_before_a_drain_takes_it(
         try:
             controllers.start()
             await asyncio.to_thread(controllers.until_said, "held")
-            await until(lambda: settled(made), "installed", WITHIN_S)
+            await until(lambda: settled(made), "installed")
             clients = Clients(made)
             asking = asyncio.create_task(clients.run())
             node = node_of_large(made)
             with watching(made, SPACE) as seen:
                 cordon(made, node)
                 await drained(made, node)
-                await until(lambda: ready_of(made, "small") == 3, "all are elsewhere", WITHIN_S)
+                await until(lambda: ready_of(made, "small") == 3, "all are elsewhere")
             cordon(made, node, False)
             clients.ended.set()
             await asking

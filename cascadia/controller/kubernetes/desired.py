@@ -195,7 +195,9 @@ def _without_plan(base: Values) -> Values:
     judge = {key: value for key, value in given["judge"].items() if key in defaults()["judge"]}
     kept = {key: value for key, value in judge.items() if key not in _OF_A_PLAN}
     plain = {key: defaults()["judge"][key] for key in _OF_A_PLAN}
-    return {**given, "judge": {**kept, **plain}, "stages": []}
+    # The rest of `cascade` says how the old plan's requests went; its gears beside a mixture no router takes.
+    cascade = {**defaults()["cascade"], "name": given["cascade"]["name"]}
+    return {**given, "cascade": cascade, "judge": {**kept, **plain}, "stages": [], "externalStages": []}
 
 
 def _stage_of(unit: Unit) -> str:

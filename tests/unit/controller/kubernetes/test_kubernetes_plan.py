@@ -8,6 +8,8 @@ import yaml
 
 from cascadia.controller.kubernetes.desired import REPLICA, KubernetesPlan, Serving, kubernetes_plan
 from cascadia.domain.gear import Gear
+from cascadia.domain.objective import UnderLoad
+from cascadia.domain.plan import Mixture
 from cascadia.render.kubernetes.chart_values import merged
 from cascadia.testing.plans import FRONTIER_API, three_stages
 from tests.unit.deploy.matrix import values_of
@@ -101,6 +103,32 @@ def test_a_text_has_a_revision_of_its_own_that_does_not_change_when_equals_come_
     one, other = Serving(stage, "a", 2.0), Serving(stage, "b", 2.0)
     assert told(found, one)["revision"] == told(found, one, one)["revision"]
     assert told(found, one)["revision"] != told(found, one, other)["revision"]
+
+
+def _other_ways() -> dict[str, dict[str, Any]]:
+    """Fields of plans of the same stages that say otherwise how requests go."""
+    stages = three_stages().stages
+    away = replace(stages[-1], engine="external", replicas=(), external=FRONTIER_API)
+    return {
+        "plain": {},
+        "gears": {"gears": GEARS, "under_load": UnderLoad(then="refuse")},
+        "a mixture": {"mixture": Mixture(0.4, (90.0, 90.0), (0.0, 0.0))},
+        "an API": {"stages": (*stages[:-1], away)},
+    }
+
+
+@pytest.mark.parametrize("new", _other_ways())
+@pytest.mark.parametrize("old", _other_ways())
+def test_nothing_of_the_plan_that_a_release_was_installed_with_is_told_beside_another(
+    old: str, new: str
+) -> None:
+    before, after = (replace(three_stages(), **_other_ways()[which]) for which in (old, new))
+    moved, fresh = (
+        kubernetes_plan(after, merged(values_of(plan), ON), "cascadia", "llm", APIS)
+        for plan in (before, after)
+    )
+    assert told(moved) == told(fresh)
+    assert moved.routing == fresh.routing
 
 
 def test_the_last_stage_of_ours_keeps_its_threshold_where_an_api_comes_after_it() -> None:
