@@ -4,8 +4,9 @@ A short window knows soonest and errs most. So of those of half a minute and a m
 taken, by how unsteadily requests came of late, those of two and five minutes as they are, and of all these the largest:
 a jump is seen within the shortest, and bursts that come and go within it are not taken for one. What the shortest see
 mostly passes before a replica is ready, so the rate of two minutes alone tells how many are kept, as in the forty lines
-that the benchmark compares with; a fall is believed as soon as a rise, so that starting sooner costs nothing. No line
-is followed beyond what came: replicas for a rise that was still to come cost 4 % more on a sine of 78 minutes.
+that the benchmark compares with. A fall that shorter windows see is not believed sooner: the minute so saved is the one
+in which the next burst comes. No line is followed beyond what came: replicas for a rise that was still to come cost 4 %
+more on a sine of 78 minutes.
 
 Bursts that passed of late before a replica was ready are not started for either: of a short window's rate beyond the
 steady one counts the share that was still there when a replica would have been (`persistence.py`).
@@ -76,15 +77,11 @@ class Arrivals:
         return max(rates, default=None)
 
     def lasting_rps(self) -> float | None:
-        """The rate of the last two minutes, or the most that a shorter window leaves of it where that is sure of a
-        fall; None before two minutes were seen."""
+        """The rate of the last two minutes; None before so long was seen."""
         if not self._at_s:
             return None
         at_s, came = self._arrays()
-        if not _full(at_s, RATE_S):
-            return None
-        most = [most_rps(counts_of(at_s, came, span), span) for span in SHORT_S]
-        return min(_mean(at_s, came, RATE_S), *most)
+        return _mean(at_s, came, RATE_S) if _full(at_s, RATE_S) else None
 
     def may_be_rps(self) -> float:
         """The most that the rate of the last half minute may be; 0 before that was seen."""

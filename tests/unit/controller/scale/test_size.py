@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.scale.as_scaled import as_scaled
 from cascadia.controller.scale.size import LASTING_S, Load, Queues, Quiet, counts_for, within
-from cascadia.controller.scale.sizes import MOST_LOAD, OF_THE_BOUND, SPARED, StageSize, sizes_of
+from cascadia.controller.scale.sizes import (
+    MOST_LOAD,
+    NOTHING_OF_THE_BOUND,
+    OF_THE_BOUND,
+    StageSize,
+    sizes_of,
+)
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from tests.unit.controller.machine import two_stages
@@ -146,25 +152,30 @@ def test_a_stage_is_loaded_until_its_p95_would_take_its_part_of_the_bound() -> N
     assert gives(0.9, 10.0, None) == pytest.approx(0.9)
 
 
-def test_on_a_ladder_a_stage_gets_what_its_plan_gives_it_and_an_emptier_one_a_tenth_more() -> None:
-    """Borders scale with the stage that has the least room: one that is filled makes gears lighter."""
+def test_on_a_ladder_a_stage_gets_what_its_plan_gives_it_unless_its_latency_is_next_to_nothing() -> None:
+    """Borders scale with the stage that has the least room: one that is filled makes gears lighter. An emptier one
+    still takes its time of each request."""
     told = two_stages(1, 2)
     gears = tuple(Gear(border, None, ("small", "large"), (50.0,)) for border in (8.0, None))
     kinds = {Kind("small", "cpu", 1): 2.0, Kind("large", "cpu", 1): 1.0}
     desired = Desired(dict.fromkeys(kinds, 1), Routing(("small", "large"), (50.0,)), capacity_rps=kinds)
 
-    def gives(loads: tuple[float, float], gears: tuple[Gear, ...]) -> list[float]:
+    def gives(loads: tuple[float, float], p95_s: float, gears: tuple[Gear, ...]) -> list[float]:
         stages = tuple(
-            replace(each, load=load, latency=replace(each.latency, p95_s=2.0))
-            for each, load in zip(told.predicted.stages, loads, strict=True)
+            replace(each, load=load, latency=replace(each.latency, p95_s=each_s))
+            for each, load, each_s in zip(told.predicted.stages, loads, (p95_s, 30.0), strict=True)
         )
         predicted = replace(told.predicted, stages=stages)
         plan = replace(told, objective=Objective("cost", 0.95, None, 60.0), predicted=predicted, gears=gears)
         return [rps / kinds[kind] for size in sizes_of(plan, desired) for kind, rps in size.gives_rps.items()]
 
-    assert gives((0.4, 0.7), gears) == pytest.approx([SPARED, 1.0])
-    assert gives((0.68, 0.7), gears) == pytest.approx([0.7 / 0.68, 1.0]), "no fuller than the fullest"
-    assert gives((0.4, 0.7), gears[:1]) == pytest.approx([MOST_LOAD / 0.4, MOST_LOAD / 0.7])
+    assert gives((0.4, 0.7), 10.0, gears) == pytest.approx([1.0, 1.0])
+    assert gives((0.4, 0.7), 0.2, gears) == pytest.approx([0.7 / 0.4, 1.0]), "no fuller than the fullest"
+    until_s = NOTHING_OF_THE_BOUND * 60.0
+    assert gives((0.4, 0.7), until_s / 1.2, gears) == pytest.approx([0.5 / 0.4, 1.0])
+    assert gives((0.4, 0.6), 0.2, gears[:1]) == pytest.approx(
+        [MOST_LOAD / 0.4, (1.0 - 30.0 * 0.4 / (OF_THE_BOUND * 60.0)) / 0.6]
+    )
 
 
 def test_todays_plan_has_the_replicas_that_there_are() -> None:
