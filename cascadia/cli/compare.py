@@ -70,7 +70,7 @@ def compare(
     from cascadia.planner.baselines.compare import compare as run
     from cascadia.planner.plan import open_search
     from cascadia.planner.problem.read import read_problem
-    from cascadia.planner.refinement.refine import EFFORT
+    from cascadia.planner.refinement.refine import effort_for
     from cascadia.planner.spec.overrides import Overrides
 
     change = Overrides(
@@ -89,7 +89,7 @@ def compare(
             _over_time(problem, step, output)
             return
         with open_search(problem) as search:
-            found = run(search, EFFORT, progress=lambda share, name: step(share, name))
+            found = run(search, effort_for(problem.cluster), progress=lambda share, name: step(share, name))
     if plots is not None:
         write_plots(plots, problem, found)
     output.show(table(problem, found))

@@ -19,7 +19,7 @@ from cascadia.planner.baselines.compare import compare
 from cascadia.planner.plan import open_search
 from cascadia.planner.plan import plan as make_plan
 from cascadia.planner.problem.read import read_problem
-from cascadia.planner.refinement.refine import EFFORT
+from cascadia.planner.refinement.refine import effort_for
 from cascadia.planner.spec.overrides import Overrides
 from cascadia.planner.thinning import planned_on_part
 
@@ -103,7 +103,9 @@ class Plan:
                 str(self.folder), "a written plan has no spec to compare on", "use cascadia.plan(SPEC)"
             )
         with open_search(read_problem(self.spec, self.change)) as search:
-            return comparison_frame(compare(search, EFFORT, progress=lambda _, name: progress(name)))
+            return comparison_frame(
+                compare(search, effort_for(search.problem.cluster), progress=lambda _, name: progress(name))
+            )
 
     def write(self, path: str | Path) -> None:
         """Writes plan.json to `path`, a file or a folder that is there. `cascadia render` makes manifests of it."""

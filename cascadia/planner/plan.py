@@ -50,20 +50,20 @@ from cascadia.planner.pool.largest_rate import (
 from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.pool.spot import best_way, on_demand_notes
 from cascadia.planner.pool.worth import dominance_note
-from cascadia.planner.refinement.carried_on import with_known
+from cascadia.planner.refinement.best import Ways, best_found, fastest
 from cascadia.planner.refinement.drafts import without_drafts
-from cascadia.planner.refinement.mixed_search import least_quality, where_none, with_mixed
+from cascadia.planner.refinement.mixed_search import least_quality, where_none
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
-from cascadia.planner.refinement.thrift import cheapest_beside, down_the_slope, seeks
+from cascadia.planner.refinement.thrift import down_the_slope
 from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings, undominated
 from cascadia.planner.routing.guarantee import with_bounds
 from cascadia.planner.routing.points import Setting
 from cascadia.planner.routing.preroutings import by_question_alone
 from cascadia.planner.routing.routings import Routings, joined, thin
-from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
+from cascadia.planner.search.bilevel import BilevelResult, bilevel
 from cascadia.planner.search.context import Search, on_pools, start_search
 from cascadia.planner.search.exit_settings import exit_settings
 from cascadia.planner.search.solver import Formulation, solver
@@ -208,43 +208,29 @@ def _planned(
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     search = start_search(problem, routings, threads, deadline.part(SEARCHED))
 
-    def solver_of(part: Search) -> Solver:
-        return solver(part, formulation)
-
+    ways = Ways(lambda part: solver(part, formulation), effort, progress, _theirs)
     planning = asking(formulation, effort, progress)
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     progress("what others would deploy")
-    starts = _theirs(search)
+    starts: list[Deployment] = []
     if also is not None:
         starts += on_same_replicas(search, also.search, also.chosen.deployment)
     # What is best without drafts is where the search with them starts: drafting must not lose a plan.
     if (plain := without_drafts(search)) is not None:
         progress("without speculation")
         plain = replace(plain, deadline=search.deadline.part(UNDRAFTED))
-        undrafted = best_of_parts(plain, solver_of, effort, progress, _theirs(plain))
+        undrafted = best_of_parts(plain, ways.solver_of, effort, progress, _theirs(plain))
         starts += [undrafted.best.deployment] if undrafted.best is not None else []
         progress("with speculation")
-    found = best_of_parts(search, solver_of, effort, progress, starts)
+    elsewhere = None if known is None else (known.chosen.deployment, known.search.routings)
+    found = best_found(search, ways, also=starts, known=elsewhere)
     if found.best is None:
-        last_resort = _nearly_full(search, solver_of, effort, progress)
-        if (last_resort is None or last_resort.best is None) and problem.quality.left is None:
-            last_resort = where_none(found, solver_of, effort, progress)
-        if (last_resort is None or last_resort.best is None) and known is not None:
-            last_resort = with_known(found, known.chosen.deployment, known.search.routings)
-        if last_resort is None or last_resort.best is None:
-            search = replace(search, deadline=deadline)
-            raise none_in_time(
-                search, lambda: explain.why_none(search, found.loop, found.candidates, planning)
-            )
-        found = last_resort
-    if problem.quality.left is None and found.search.routings.mixed is None:
-        # Bounds of mixtures are of the table's own lattice, not of its points'.
-        found = with_mixed(found, solver_of, effort, progress)
-    assert found.best is not None
-    search, best, cheaper = found.search, found.best, tuple[Candidate, ...]()
-    if seeks(problem.objective):
-        found, best, cheaper = _with_cheaper(found, found.best, progress)
+        search = replace(search, deadline=deadline)
+        raise none_in_time(search, lambda: explain.why_none(search, found.loop, found.candidates, planning))
+    found, cheaper = _with_cheaper(found)
+    search, best = found.search, found.best
+    assert best is not None
     chosen = cheaper[0] if cheaper else best
     as_good = cheaper if problem.objective.goal == "quality" else ()
     search = replace(search, deadline=deadline)
@@ -269,19 +255,16 @@ def _planned(
     return result
 
 
-def _with_cheaper(
-    found: Found, best: Candidate, progress: Callable[[str], None]
-) -> tuple[Found, Candidate, tuple[Candidate, ...]]:
-    """`found` beside what is cheaper, its best, and what may be taken instead of that, by rising cost."""
-    search, loop, objective = found.search, found.loop, found.search.problem.objective
-    thrift = found.thrift or cheapest_beside(search, loop, best, found.candidates, progress)
+def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
+    """`found` with what is cheaper and slower, and what may be taken instead of its best, by rising cost."""
+    objective, thrift = found.search.problem.objective, found.thrift
+    if thrift is None or not (objective.goal == "quality" or objective.within > 0):
+        return found, ()
     known = {c.deployment.key: c for c in thrift.candidates}
-    wanted = objective.goal == "quality" or objective.within > 0
-    if wanted and objective.goal == "latency" and not search.deadline.passed:
-        known |= {c.deployment.key: c for c in down_the_slope(search, loop, thrift)}
-    cheaper = (thrift.chosen, *thrift.dearer) if wanted and thrift.chosen is not thrift.best else ()
-    found = replace(found, best=thrift.best, candidates=tuple(known.values()))
-    return found, thrift.best, cheaper
+    if objective.goal == "latency" and not found.search.deadline.passed:
+        known |= {c.deployment.key: c for c in down_the_slope(found.search, found.loop, thrift)}
+    found = replace(found, candidates=tuple(known.values()))
+    return found, (thrift.chosen, *thrift.dearer) if thrift.chosen is not thrift.best else ()
 
 
 def _theirs(search: Search) -> list[Deployment]:
@@ -426,20 +409,6 @@ def _as_fast(problem: Problem, plan_: Plan) -> str:
     return f"{rate:.3g} requests/s, {times:.3g} times the trace's rate, is the largest found{kept}{most}"
 
 
-def _nearly_full(
-    search: Search,
-    solver_of: Callable[[Search], Solver],
-    effort: Effort | None,
-    progress: Callable[[str], None],
-) -> Found | None:
-    """Candidate found near capacity, where nothing else is; None where there is nothing to begin with."""
-    full = nearly_full(search)
-    if not (starts := list(fullest(full))):
-        return None
-    progress("nothing found; looking near capacity")
-    return best_of_parts(full, solver_of, effort, progress, starts)
-
-
 @contextmanager
 def open_search(problem: Problem, deadline: Deadline | None = None) -> Iterator[Search]:
     """A search of `problem` for callers that go their own way through it (`compare`).
@@ -512,8 +481,7 @@ def asking(
         if search.problem.quality.left is not None:
             return False
         none = Found(None, (), search, bilevel(search, solver(search, formulation), lambda _: None))
-        found = where_none(none, lambda part: solver(part, formulation), effort, lambda _: None)
-        return found.best is not None
+        return where_none(none, ways.solver_of, effort, ways.progress).best is not None
 
     def found(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> bool:
         if search.deadline.passed:
@@ -521,21 +489,14 @@ def asking(
         loop = bilevel(search, solver(search, formulation), lambda _: None)
         return refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)[0] is not None
 
-    def fastest(search: Search) -> float | None:
-        objective = replace(search.problem.objective, goal="latency", latency_max_s=None)
-        search = replace(search, problem=replace(search.problem, objective=objective))
+    def fastest_s(search: Search) -> float | None:
         if search.deadline.passed:
             raise out_of_time()
+        best = fastest(search, ways).best
+        return None if best is None else best.latency_s
 
-        def solver_of(part: Search) -> Solver:
-            return solver(part, formulation)
-
-        best = best_of_parts(search, solver_of, effort, lambda _: None, _theirs(search))
-        if best.best is not None and search.problem.quality.left is None:
-            best = with_mixed(best, solver_of, effort, lambda _: None)
-        return None if best.best is None else best.best.latency_s
-
-    return Planning(sustains, keeps, fastest, progress)
+    ways = Ways(lambda part: solver(part, formulation), effort, lambda _: None, _theirs)
+    return Planning(sustains, keeps, fastest_s, progress)
 
 
 def _mixture(routings: Routings, k: int) -> Mixture | None:

@@ -10,16 +10,19 @@ from math import inf
 import numpy as np
 
 from cascadia.domain.errors import BadInput, Infeasible
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import Goal, Objective
 from cascadia.domain.plan import Predicted
 from cascadia.domain.problem import Problem
-from cascadia.planner.plan import plan
+from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.refinement.state import Effort
-from tests.benchmarks.exhaustive import random_problem
+from tests.benchmarks.exhaustive import random_problem, random_table
 
 SLACK = 1.005
 """On latency: as near as plans are to what enumeration finds (`bench_optimality.py`)."""
+HARDLY = 1.0001
 SHORT = Effort(simulated_requests=40_000)
+LITTLE = Effort(routings=2, combinations=100, simulated_requests=1000, fewest_simulations=4)
+"""So little that searches by other goals miss what that for the fastest finds."""
 
 
 @dataclass(frozen=True)
@@ -31,29 +34,47 @@ class AcrossGoals:
     first: Objective
     then: Callable[[Predicted], Objective]
     value: Callable[[Predicted], float]
+    effort: Effort = SHORT
 
     @property
     def values(self) -> tuple[float, float]:
         """Of both plans; infinite where there is none."""
-        if (reached := _predicted(self.problem, self.first)) is None:
+        if (reached := self._predicted(self.first)) is None:
             return inf, inf
-        found = _predicted(self.problem, self.then(reached))
+        found = self._predicted(self.then(reached))
         return self.value(reached), inf if found is None else self.value(found)
 
+    def _predicted(self, objective: Objective) -> Predicted | None:
+        try:
+            return plan(replace(self.problem, objective=objective), effort=self.effort).plan.predicted
+        except (Infeasible, BadInput):
+            return None
 
-def _predicted(problem: Problem, objective: Objective) -> Predicted | None:
-    try:
-        return plan(replace(problem, objective=objective), effort=SHORT).plan.predicted
-    except (Infeasible, BadInput):
-        return None
 
-
-def drawn(seed: int) -> Problem:
+def drawn(seed: int, requests: int = 200) -> Problem:
     """A random cascade at one, two or four times its traffic."""
-    problem, rng = random_problem(seed, requests=200), np.random.default_rng([seed, 77])
+    problem, rng = random_problem(seed, requests=requests), np.random.default_rng([seed, 77])
     w = problem.workload
     busier = float(rng.choice([1.0, 2.0, 4.0]))
     return replace(problem, workload=replace(w, arrival_s=w.arrival_s / busier))
+
+
+def bound_of_the_fastest(seed: int) -> AcrossGoals:
+    """A judge of two or three levels, and a bar between two routings: whoever asks for the fastest plan's own latency
+    is not refused."""
+    problem, rng = drawn(seed, requests=60), np.random.default_rng([seed, 5])
+    stages = len(problem.stages)
+    problem = replace(problem, quality=random_table(rng, stages, int(rng.integers(2, 4))))
+    reached = np.unique(routings_of(problem)[0].lower)
+    at = int(rng.integers(max(len(reached) // 2, 1), len(reached)))
+    bar = float(reached[at - 1] + (reached[at] - reached[at - 1]) * rng.uniform(0.1, 0.9))
+    goal: Goal = "quality" if seed % 2 else "cost"
+
+    def then(was: Predicted) -> Objective:
+        return Objective(goal, 0.95, bar, HARDLY * was.objective_s)
+
+    fastest = Objective("latency", 0.95, bar, within=0.0)
+    return AcrossGoals(problem, fastest, then, lambda predicted: predicted.objective_s / HARDLY, LITTLE)
 
 
 def _limit_s(seed: int) -> float:

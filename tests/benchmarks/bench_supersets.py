@@ -5,7 +5,7 @@
 Random cascades and goals (`refinement/supersets.py`). Of pools, exits and speculation the answer is no by
 construction, and any violation exits with 1; of the rest it is measured: how often, and by how much at the most, the
 plan with more is worse. Likewise across goals (`across_goals.py`): is the quality of the fastest or cheapest plan
-missed by the goal that seeks it, or the cost of the best?
+missed by the goal that seeks it, the cost of the best, or any plan within the fastest's own latency?
 """
 
 import argparse

@@ -43,7 +43,7 @@ def random_problem(seed: int, *, requests: int = 300) -> Problem:
     gpus = int(rng.choice([4, 8, 16] if stages == 2 else [4, 6, 8]))
     per_node = gpus if gpus in (4, 6, 8) else 8
     pool = Pool("pool", str(rng.choice(["h100-sxm", "a100-sxm", "l40s"])), gpus // per_node, per_node, 2.5)
-    table = _table(rng, stages, int(rng.integers(3, 13 if stages == 2 else 7)))
+    table = random_table(rng, stages, int(rng.integers(3, 13 if stages == 2 else 7)))
     gaps = rng.gamma(1 / rng.uniform(1, 4), size=requests)
     rate = float(rng.uniform(0.5, 4.0)) * gpus / 8
     arrival = np.cumsum(gaps) / gaps.mean() / rate
@@ -88,7 +88,7 @@ def random_problem(seed: int, *, requests: int = 300) -> Problem:
     return replace(problem, objective=Objective("latency", 0.95, bar, within=0.0))
 
 
-def _table(rng: np.random.Generator, stages: int, levels: int, prompts: int = 240) -> QualityTable:
+def random_table(rng: np.random.Generator, stages: int, levels: int, prompts: int = 240) -> QualityTable:
     ability = np.sort(rng.uniform(-0.8, 1.6, stages))
     hard = rng.normal(size=prompts)
     quality = np.clip(55 + 22 * (ability[:, None] - hard + 0.6 * rng.normal(size=(stages, prompts))), 0, 100)

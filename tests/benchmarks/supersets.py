@@ -23,6 +23,7 @@ from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.speculation import Speculation
 from tests.benchmarks.across_goals import (
     AcrossGoals,
+    bound_of_the_fastest,
     cost_of_the_best,
     quality_of_the_cheapest,
     quality_of_the_fastest,
@@ -309,4 +310,5 @@ KINDS: dict[str, Callable[[int], Pair | AcrossGoals]] = {
     "fastest-quality": quality_of_the_fastest,
     "cheapest-quality": quality_of_the_cheapest,
     "best-cost": cost_of_the_best,
+    "fastest-bound": bound_of_the_fastest,
 }

@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 NAME = "coin"
 SHARES = 50
-"""Shares of a pair that are tried: every 2 %."""
+"""Shares of a pair that are tried: every 2 %, or of a table of fewer prompts one of them more each."""
 
 
 def coin(search: Search, effort: Effort, *, with_rate: bool = True) -> Entry:
@@ -78,7 +78,8 @@ def _mixtures(search: Search, level: Floats) -> Routings:
         int(row.argmax()): k for k, row in enumerate(search.routings.deployed) if np.count_nonzero(row) == 1
     }
     stages = len(search.problem.stages)
-    every = [(a, b, at / SHARES) for a, b in combinations(sorted(alone), 2) for at in range(1, SHARES)]
+    shares = max(min(SHARES, len(level)), 2)
+    every = [(a, b, at / shares) for a, b in combinations(sorted(alone), 2) for at in range(1, shares)]
     thresholds = np.full((len(every), stages - 1), ACCEPTS_NONE)
     skip_below = np.full((len(every), stages - 1), SKIPS_NONE)
     deployed = np.zeros((len(every), stages), dtype=bool)

@@ -24,14 +24,18 @@ from cascadia.planner.baselines.cascadeserve import cascadeserve
 from cascadia.planner.baselines.coin import coin
 from cascadia.planner.baselines.payoff_table import Gate, gates
 from cascadia.planner.baselines.prerouter import prerouter
-from cascadia.planner.baselines.single_model import Entry
+from cascadia.planner.baselines.rivals import their_deployments
+from cascadia.planner.baselines.single_model import Entry, entry, nothing
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.levels import level_predictions, reached_s
 from cascadia.planner.deployment.measures import ATTAINMENT, Attainment, attainment, latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.refinement.best import Ways, best_found
 from cascadia.planner.refinement.mixed_search import least_quality, mixtures
-from cascadia.planner.refinement.refine import Candidate, Effort, rank
-from cascadia.planner.search.context import Search, restricted
+from cascadia.planner.refinement.refine import Candidate, Effort
+from cascadia.planner.search.context import Search, allowed, restricted
+from cascadia.planner.search.solver import solver
+from cascadia.planner.search.throughput import max_rate_rps
 from cascadia_sim.engine.replica import simulate_replica
 from cascadia_sim.iteration.timing import PS_PER_S
 
@@ -97,16 +101,18 @@ def systems(search: Search, effort: Effort) -> Sequence[System]:
 
 
 def ours(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> Entry:
-    """Cascadia, whose search looks at `starts` too; with a mixture of routings where that is better."""
-    found = baselines.searched("cascadia", search, effort, starts=starts)
-    mixed = mixtures(search, least_quality(search.problem.objective, found.quality_lower))
-    if found.best is None or mixed is None:
-        return found
-    other = baselines.searched("cascadia", restricted(search, mixed), effort)
-    rate = max(found.max_rate_rps, other.max_rate_rps)
-    if other.best is None or rank(search.problem, other.best) >= rank(search.problem, found.best):
-        return replace(found, max_rate_rps=rate)
-    return replace(other, max_rate_rps=rate)
+    """Cascadia by all ways that planning goes, exits and gears aside; it looks at `starts` too."""
+    ways = Ways(lambda part: solver(part, "columns"), effort, lambda _: None, their_deployments)
+    found = best_found(search, ways, also=starts)
+    rate = max_rate_rps(search, np.flatnonzero(allowed(search)))
+    reached = 0.0 if found.best is None else found.best.quality_lower
+    if (mixed := mixtures(search, least_quality(search.problem.objective, reached))) is not None:
+        rate = max(rate, max_rate_rps(restricted(search, mixed), np.arange(len(mixed))))
+    if found.best is None:
+        return replace(
+            nothing("cascadia", "the traffic is not sustained within the bounds"), max_rate_rps=rate
+        )
+    return entry("cascadia", found.search, found.best, rate)
 
 
 def others(search: Search, effort: Effort) -> Sequence[System]:

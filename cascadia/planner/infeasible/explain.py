@@ -135,14 +135,19 @@ def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> 
     or where no single one would help, all that the nearest deployment breaks."""
     objective = search.problem.objective
     bar = f" at quality >= {objective.quality_min:g}" if objective.quality_min else ""
-    binding = _binding(objective, [_reached(objective, c) for c in found])
+    binding = _binding(objective, [_reached(objective, c) for c in found if c.load <= PLAINLY_OVERLOADED])
+    fastest_s = None
     if objective.latency_max_s is not None and list(binding) == [0]:
-        # What is cheap or good was looked for, and routings alone.
         planning.progress("what is the lowest latency?")
         fastest_s = planning.fastest(search)
-        binding = binding if fastest_s is None else {0: min(binding[0], fastest_s)}
-    ways = (dict(zip(binding, way, strict=True)) for way in zip(*map(_looser, binding.values()), strict=True))
-    found_s = next((way for way in ways if planning.keeps(_within(search, way, planning))), None)
+    if fastest_s is not None:
+        # Planning takes it within that bound, whatever its goal.
+        found_s: dict[int, float] | None = {0: _looser(fastest_s)[0]}
+    else:
+        ways = (
+            dict(zip(binding, way, strict=True)) for way in zip(*map(_looser, binding.values()), strict=True)
+        )
+        found_s = next((way for way in ways if planning.keeps(_within(search, way, planning))), None)
     names = [_level(objective, at) for at in binding]
     start = f"{' with '.join(names)} {'is' if len(names) == 1 else 'are'} below what"
     nearest = _seconds(objective, found_s or binding)

@@ -9,7 +9,7 @@ from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix, Option
 from cascadia.planner.deployment.shape_swaps import shape_swaps
-from cascadia.planner.refinement.shares import reshared
+from cascadia.planner.deployment.shares import reshared
 from cascadia.planner.refinement.state import Refinement
 
 NEAR = 2

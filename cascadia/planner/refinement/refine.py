@@ -22,12 +22,12 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.columns import allocate
 from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.shares import reshared
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.refinement.certified import best_certified
 from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.nearly_full import just_carrying
 from cascadia.planner.refinement.neighbours import neighbours
-from cascadia.planner.refinement.shares import reshared
 from cascadia.planner.refinement.shortlist import light, shortlist, usd_needed
 from cascadia.planner.refinement.standing import Standing
 from cascadia.planner.refinement.state import (

@@ -54,7 +54,8 @@ class References:
 
     def _add(self, reference: Reference) -> None:
         known = self.by_stage.setdefault(reference.demand.stage, [])
-        if all(abs(reference.work - k.work) > SLACK * k.work for k in known):
+        # A table of no work tells nothing of more.
+        if reference.work > 0 and all(abs(reference.work - k.work) > SLACK * k.work for k in known):
             known.append(reference)
             known.sort(key=lambda r: -r.work)
 

@@ -9,9 +9,9 @@ import pytest
 from cascadia.dispatch.turns import takes_other
 from cascadia.domain.plan import ASKS_NONE, Mixture, Plan
 from cascadia.domain.problem import Problem
-from cascadia.planner import plan as planning
 from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.problem.read import read_problem
+from cascadia.planner.refinement import best as ways
 from cascadia.planner.routing.guarantee import lower_bounds
 from cascadia.planner.routing.mixtures import bounded
 from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, Routings
@@ -194,7 +194,7 @@ def test_costs_are_those_of_the_gpus_in_use(planned: tuple[Problem, PlanResult])
 
 def test_an_external_judges_price_is_part_of_the_requests_price(monkeypatch: pytest.MonkeyPatch) -> None:
     # Which mixtures are looked at depends on what verdicts cost.
-    monkeypatch.setattr(planning, "with_mixed", lambda found, *_: found)
+    monkeypatch.setattr(ways, "with_mixed", lambda found, *_: found)
     priced = replace(EXTERNAL, usd_per_million_input_tokens=10.0, usd_per_million_output_tokens=30.0)
     free, paid = (briefly(problem(judge=j, trace=LONG)) for j in (EXTERNAL, priced))
     assert free.run.verdicts is not None

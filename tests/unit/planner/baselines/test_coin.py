@@ -15,7 +15,7 @@ from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.refinement.refine import EFFORT
 from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.sensitivity.nearby import sensitivity_of
-from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
+from tests.unit.planner.problems import LARGE, MEDIUM, SHORT, SMALL, problem, rising_table, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -51,6 +51,18 @@ def test_a_mixture_lies_on_the_line_between_its_models_in_quality_bound_and_load
         seen = mixed.decisions(k).reached
         assert not (seen[a] & seen[b]).any()
         assert seen[b].mean() == pytest.approx(share, abs=0.12)
+
+
+def test_of_few_prompts_each_share_sends_some_to_both_models(threads: ThreadPoolExecutor) -> None:
+    """Of 25 prompts 2 % are none: a table of no work was then divided by, and `plan --out` ended in a crash."""
+    given = problem(
+        (SMALL, LARGE), trace=traffic(60, 5.0), table=rising_table(2, prompts=25), quality_min=0.0
+    )
+    search = start_search(given, routings_of(given)[0], threads)
+    mixed = tossed(search)
+    assert (mixed.routings.reached > 0).all()
+    assert len(mixed.routings) == 24
+    assert coin(search, SHORT).best is not None
 
 
 def test_the_toss_looks_at_no_prompt(threads: ThreadPoolExecutor) -> None:

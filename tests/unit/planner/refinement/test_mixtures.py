@@ -15,10 +15,10 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level, Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json, write_plan
-from cascadia.planner import plan as planning
 from cascadia.planner.baselines.compare import ours
 from cascadia.planner.baselines.single_model import searched
 from cascadia.planner.plan import PlanResult, open_search, plan, routings_of
+from cascadia.planner.refinement import best as ways
 from cascadia.planner.refinement.mixed_search import capable, mixtures
 from cascadia.planner.refinement.refine import EFFORT, rank
 from cascadia.planner.replay.replay import gate_decisions, replay
@@ -30,6 +30,7 @@ from tests.unit.cli.commands import run
 from tests.unit.planner.problems import (
     LARGE,
     MEDIUM,
+    SHORT,
     SMALL,
     briefly,
     hosted_judge,
@@ -96,7 +97,7 @@ def test_nobody_is_worse_off_for_there_being_mixtures(bar: float, monkeypatch: p
     given = coarse(bar)
     mixed = planned(bar).plan
     with monkeypatch.context() as without:
-        without.setattr(planning, "with_mixed", lambda found, *_: found)
+        without.setattr(ways, "with_mixed", lambda found, *_: found)
         plain = plan(given).plan
     assert plain.mixture is None
     assert mixed.predicted.usd_per_hour <= plain.predicted.usd_per_hour
@@ -171,6 +172,20 @@ def test_what_only_a_mixture_keeps_is_planned_and_not_called_infeasible() -> Non
     assert found.mixture is not None
     assert found.stability is not None
     assert found.predicted.quality.lower >= 60.0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [on_few(2, Objective("latency", 0.95, 60.0)), on_few(2, Objective("cost", 0.95, 60.0, 20.0))],
+    ids=["latency", "cost"],
+)
+def test_compare_shows_what_plan_finds_where_only_a_mixture_keeps_the_bar(given: Problem) -> None:
+    with open_search(given) as search:
+        shown = ours(search, SHORT)
+    best = briefly(given).fastest
+    assert shown.best is not None
+    assert rank(given, shown.best) == rank(given, best)
+    assert shown.max_rate_rps > 0
 
 
 @pytest.mark.parametrize(

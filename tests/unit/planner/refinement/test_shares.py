@@ -3,7 +3,7 @@
 from itertools import combinations
 
 from cascadia.planner.allocation.demand import Replicas
-from cascadia.planner.refinement.shares import RATIOS, reshared
+from cascadia.planner.deployment.shares import RATIOS, reshared
 from tests.unit.planner.instances import shape
 
 ONE, TWO, FOUR = shape(1), shape(2), shape(4)
