@@ -39,7 +39,7 @@ def compose_yaml(plan: Plan, groups: Sequence[EngineGroup]) -> str:
 def has_router(plan: Plan, groups: Sequence[EngineGroup]) -> bool:
     """False where engines are on several nodes, an API's address is not known, or heads tell of the question alone."""
     known = all(s.external is None or s.external.base_url is not None for s in plan.stages)
-    return len(node_names(groups)) == 1 and known and not plan.foresight
+    return len(node_names(groups)) <= 1 and known and not plan.foresight
 
 
 def _embeds(plan: Plan) -> bool:

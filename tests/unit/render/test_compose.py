@@ -91,6 +91,13 @@ def test_an_api_is_a_stage_whose_key_comes_from_the_environment(
     assert document["services"]["router"]["environment"] == {"FRONTIER_KEY": "${FRONTIER_KEY:?}"}
 
 
+def test_a_cascade_of_apis_alone_has_its_router(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FRONTIER_KEY", "secret")
+    document = composed(plan([stage(name, external=FRONTIER_API) for name in ("small", "large")], ONE_NODE))
+    assert set(document["services"]) == {"router", "judge-service"}
+    assert [one.name for one in heard(document, tmp_path).stages] == ["small", "large"]
+
+
 def test_engines_of_several_nodes_are_all_there_is() -> None:
     far = Cluster((Pool("h100", "h100-sxm", 2, 1, 2.0),))
     document = composed(plan([stage("small", ONE), stage("large", ONE)], far))
