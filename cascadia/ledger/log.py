@@ -44,7 +44,7 @@ def read_use(paths: Sequence[Path], since_s: float, until_s: float) -> Use:
         for name, value, fits in (
             ("the key is", key, isinstance(key, str)),
             ("tokens are", tokens, tokens is None or _are_counts(tokens)),
-            ("steps are", steps, all(isinstance(step, dict) for step in steps)),
+            ("steps are", steps, isinstance(steps, list | tuple) and all(isinstance(s, dict) for s in steps)),
         ):
             if not fits:
                 raise BadInput(where, f"{name} {value!r:.100}", "name the log of a router of this version")

@@ -149,6 +149,7 @@ def test_what_cannot_be_shared_out_is_told(tmp_path: Path) -> None:
         (b'{"ts": 1, "status": 200, "tokens": {"small": 1e9}}', "line 1: tokens are"),
         (b'{"ts": 1, "status": 200, "key": ["a"], "tokens": {}}', "line 1: the key is ['a']"),
         (b'{"ts": 1, "status": 200, "tokens": {}, "steps": "x"}', "line 1: steps are 'x'"),
+        (b'{"ts": 1, "status": 200, "tokens": {}, "steps": 5}', "line 1: steps are 5"),
         (b'{"ts": 1e400, "status": 200, "tokens": {"small": 1}}', "holds no request of a router"),
     ],
 )
