@@ -61,7 +61,8 @@ def asked_all_the_while(place: Place) -> Iterator[list[int]]:
 def test_what_both_plans_have_stays_and_no_request_fails(running: Place) -> None:
     before = pids(running)
     planned = running.document("move", "more", *OPTIONS, "--dry-run")["steps"]
-    assert planned == ["start small-1 (1 of here)", "await small-1"]
+    # The router's page shows what the plan in force predicts: each plan's router.yaml is another.
+    assert planned == ["start small-1 (1 of here)", "await small-1", "route to small, large at 50"]
     assert pids(running) == before
     with asked_all_the_while(running) as statuses:
         assert running.document("move", "more", *OPTIONS)["steps"] == planned
@@ -106,7 +107,8 @@ def test_a_fleet_that_comes_up_anew_has_the_plan_that_somebody_chose(running: Pl
     running.run("down")
     pid = running.up()
     running.run("move", "more", *OPTIONS)
-    (running.folder / "cascadia-run" / "move.json").write_text("{}")
+    under_way = {"to": str(running.folder / "other" / "plan.json")}
+    (running.folder / "cascadia-run" / "move.json").write_text(json.dumps(under_way))
     tree = descendants(pid)
     os.kill(pid, signal.SIGKILL)
     asyncio.run(until(lambda: not any(alive(process) for process in [pid, *tree])))
