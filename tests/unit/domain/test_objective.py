@@ -11,6 +11,7 @@ def test_strain_is_the_worst_share_of_a_bound() -> None:
     asked = Objective("cost", 0.95, 80.0, 20.0, levels=(TTFT, E2E))
     assert asked.strain(10.0, (0.25, 30.0)) == 0.75
     assert asked.strain(10.0, (0.6, 30.0)) == pytest.approx(1.2)
+    assert asked.strain(30.0, (0.25, 30.0)) == 1.5
     assert Objective("latency").strain(99.0, ()) == 0.0
 
 

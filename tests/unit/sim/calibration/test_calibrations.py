@@ -23,8 +23,6 @@ from cascadia_sim.iteration.build import calibration_of, replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
 
-pytestmark = pytest.mark.slow
-
 H100 = gpu("h100")
 GENERIC = generic_calibration(H100, "vllm", "bf16")
 MODELS = ("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.1-70B", "meta-llama/Llama-2-7b-hf")
@@ -74,6 +72,7 @@ def test_no_two_entries_have_a_name_in_common() -> None:
     assert len(names) == len(set(names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("card", known_gpus())
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm", "llama.cpp", "an engine of tomorrow"])
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "awq-int4"])
@@ -162,6 +161,7 @@ def test_what_is_missing_or_no_json_is_refused(tmp_path: Path) -> None:
         calibration_from(data, "mine.json")
 
 
+@pytest.mark.slow
 def test_a_fit_says_which_batches_and_which_sizes_of_model_it_saw(tmp_path: Path) -> None:
     found = fit(cells(GENERIC.efficiency), GENERIC, H100)
     sizes = sorted(architecture(model).parameters for model in MODELS)
@@ -171,6 +171,7 @@ def test_a_fit_says_which_batches_and_which_sizes_of_model_it_saw(tmp_path: Path
     assert read_calibration(tmp_path / "c.json") == found
 
 
+@pytest.mark.slow
 def test_a_fit_finds_the_constants_that_made_its_cells() -> None:
     e = GENERIC.efficiency
     truth = replace(
@@ -190,6 +191,7 @@ def test_a_fit_finds_the_constants_that_made_its_cells() -> None:
         assert getattr(found.efficiency, name) == pytest.approx(getattr(truth, name), rel=0.15), name
 
 
+@pytest.mark.slow
 def test_what_the_cells_say_nothing_about_stays() -> None:
     alone = [c for c in cells(GENERIC.efficiency) if c.tp == 1]
     found = fit(alone, GENERIC, H100).efficiency
@@ -197,6 +199,7 @@ def test_what_the_cells_say_nothing_about_stays() -> None:
         assert getattr(found, name) == getattr(GENERIC.efficiency, name)
 
 
+@pytest.mark.slow
 def test_a_wild_measurement_hardly_moves_a_fit() -> None:
     good = cells(replace(GENERIC.efficiency, gemm_hbm=0.65, iteration_s=2e-3))
     wild = [replace(good[0], seconds=20 * good[0].seconds), *good[1:]]
@@ -204,6 +207,7 @@ def test_a_wild_measurement_hardly_moves_a_fit() -> None:
     assert moved.gemm_hbm == pytest.approx(kept.gemm_hbm, rel=0.02)
 
 
+@pytest.mark.slow
 def test_a_model_left_out_is_met_by_what_the_others_taught() -> None:
     truth = replace(GENERIC.efficiency, gemm_hbm=0.65, iteration_s=2.5e-3, kv_hbm=0.7)
     measured = cells(truth)

@@ -244,3 +244,25 @@ def test_a_refusal_is_not_remembered_as_an_answer() -> None:
     for _ in range(2):
         with pytest.raises(DoesNotFit):
             replica_timing(a, gpu("h100"), tp=1, pp=1, config=EngineConfig())
+
+
+def test_sparse_attention_attends_to_its_share_and_indexes_everything() -> None:
+    """GLM-5: 78 layers, each with 32 indexers of 128 numbers, attend to 2,048 of the reference's 4,096 tokens."""
+    sparse, h100 = architecture("zai-org/GLM-5"), gpu("h100-sxm")
+    whole = replace(sparse, sparse=None)
+    index_flops = 78 * 2 * 32 * 128
+    reading = 78 * 128 / (h100.hbm_bytes_per_s * h100.efficiency.kv_hbm)
+    own_s = max(reading, index_flops / h100.gemm_flops("fp8"))
+    assert roofline.index_seconds(sparse, h100) == pytest.approx(own_s)
+    assert roofline.index_seconds(whole, h100) == 0.0
+    decoding = [roofline.context_seconds(a, h100, 8, "auto") for a in (sparse, whole)]
+    assert decoding[0] == pytest.approx(decoding[1] / 2 + own_s)
+    pairs = [roofline.pair_seconds(a, h100, 8) for a in (sparse, whole)]
+    assert pairs[0] == pytest.approx(pairs[1] + index_flops / h100.gemm_flops("fp8"))
+    assert sparse.sparse is not None
+    quarter = replace(sparse, sparse=replace(sparse.sparse, top=512))
+    assert roofline.pair_seconds(quarter, h100, 8) == pytest.approx(
+        pairs[1] / 4 + index_flops / h100.gemm_flops("fp8")
+    )
+    heads = 2 * (64 / 8) * (whole.head_dim + whole.v_head_dim) * 78
+    assert pairs[1] == pytest.approx(heads / (h100.bf16_flops * h100.efficiency.attention_compute))
