@@ -152,4 +152,52 @@ EQUIVALENT = (
         "if given.arrival_ps.size >= 1 and (falls := np.diff(given.arrival_ps) < 0).any():",
         "of one arrival there is no difference that could fall",
     ),
+    Equivalent(
+        "cascadia/dispatch/earliest_finish.py",
+        "self._unequal = min(alone_s, default=0.0) < UNEQUAL * max(alone_s, default=0.0)",
+        "self._unequal = min(alone_s, default= 1.0) < UNEQUAL * max(alone_s, default=0.0)",
+        "of no kinds none is below nothing",
+    ),
+    Equivalent(
+        "cascadia/dispatch/earliest_finish.py",
+        "for kind, seconds in zip(kinds, alone_s, strict=True):",
+        "for kind, seconds in zip(kinds, alone_s, strict=False):",
+        "each kind has its time, always",
+    ),
+    Equivalent(
+        "cascadia/dispatch/latency_model.py",
+        "break",
+        "continue",
+        "where none is below the least, the further rounds change nothing",
+    ),
+    Equivalent(
+        "cascadia/domain/plan.py",
+        "for (thresholds, skips), by in zip(settings, asked, strict=True)",
+        "for (thresholds, skips), by in zip(settings, asked, strict=False)",
+        "both have as many entries as there are gears, or routings",
+    ),
+    Equivalent(
+        "judge/cascadia_judge/head/model_selection.py",
+        "asked = bool((seen.question_shape[:, 0] > 0).any())",
+        "asked = bool((seen.question_shape[:, 0] != 0).any())",
+        "the logarithm of one and a length is not below 0",
+    ),
+    Equivalent(
+        "judge/cascadia_judge/head/head.py",
+        "return np.asarray(100.0 / (1.0 + np.exp(-np.clip(log_odds, -40, 40))), dtype=np.float64)",
+        "return np.asarray(100.0 / (1.0 + np.exp(-np.clip(log_odds, -40, 80))), dtype=np.float64)",
+        "one and exp(-40) is one",
+    ),
+    Equivalent(
+        "judge/cascadia_judge/head/model_selection.py",
+        "for other in found[1:]:",
+        "for other in found[ 0:]:",
+        "the first is no better than itself",
+    ),
+    Equivalent(
+        "judge/cascadia_judge/encoder/memory.py",
+        'return blake2b(f"{tokens_max}:{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()',
+        'return blake2b(f"{tokens_max}:{text}".encode("utf-8", "surrogatepass"), digest_size= 32).digest()',
+        "a longer hash tells the same texts apart",
+    ),
 )

@@ -21,7 +21,7 @@ from cascadia_judge.head.file import BYTES_MAX, dump, load
 from cascadia_judge.head.head import Head, raw_score
 from cascadia_judge.head.learned import Line, Trees
 from cascadia_judge.head.learners import Growth
-from cascadia_judge.head.model_selection import teach
+from cascadia_judge.head.model_selection import see, teach
 from cascadia_judge.head.projection import Basis
 from cascadia_judge.head.rows import Row
 from cascadia_judge.head.training import Course, cross, fit, folds_of, train
@@ -340,6 +340,16 @@ def test_a_stage_with_rows_enough_has_heads_of_its_own(own_from: int, own: set[s
     rows = [replace(row, stage="small") for row in rows]
     alone = teach(rows, some, SHORT, steps.append, own_from)
     assert {one.stage for one in alone.heads} == {""}
+
+
+def test_rows_are_looked_at_a_few_at_a_time_and_all_of_them() -> None:
+    encoder, steps = Lengths(), list[float]()
+    rows = [Row("p", "q" * (1 + i), "", "a" * (1 + i), 50.0) for i in range(70)]
+    found = see(encoder, rows, steps.append)
+    alone = [see(encoder, [row], lambda _: None) for row in rows]
+    assert found.answer.tolist() == [one.answer[0].tolist() for one in alone]
+    assert found.tokens.tolist() == [int(one.tokens[0]) for one in alone]
+    assert steps == pytest.approx([32 / 70, 64 / 70, 1.0])
 
 
 def test_rows_without_question_and_answer_teach_nothing() -> None:

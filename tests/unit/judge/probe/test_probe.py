@@ -103,6 +103,14 @@ def test_a_probe_may_be_at_the_first_layer_and_its_axes_are_as_wide_as_the_model
             read_probe(file)
 
 
+def test_a_file_is_a_probe_that_says_so_in_front(tmp_path: Path) -> None:
+    file = tmp_path / "probe.json"
+    assert not is_probe(file)
+    for blanks, found in ((100, True), (200, False)):
+        file.write_text(" " * blanks + '"kind": "cascadia-probe"')
+        assert is_probe(file) is found
+
+
 def test_a_model_of_another_shape_is_refused(probed: Probed) -> None:
     other = read_kv_state(saved(np.ones((LAYERS, 6, 2 * WIDTH), np.float16)))
     with pytest.raises(BadVerdict, match="trained on 5 layers of 16 values, and the engine has 5 of 32"):

@@ -30,6 +30,8 @@ def test_a_closed_record_has_its_times_to_the_microsecond() -> None:
     found.close(200, 10.25, 11.2345678)
     assert found.entry["seconds"] == 1.234567
     assert (found.seconds, found.ttft_s) == (pytest.approx(1.2345678), 0.25)
+    found.close(200, None, 25.5)
+    assert found.entry["seconds"] == found.seconds == 15.5
 
 
 def test_turns_that_were_cut_off_say_so_and_others_are_left_alone() -> None:

@@ -74,7 +74,7 @@ def test_rates_are_over_the_span_however_short_it_is() -> None:
 def test_clients_of_requests_that_never_ended_are_told_of_no_delay() -> None:
     """Three decode steps of 10 ps late, and 7 ps: of an answer of one token, steps of a lone sequence, 1,001 ps."""
     late = replace(machine(), client_ps=7, client_steps=3.0)
-    first, finish, wrote = ints(100, 100, -1, 100), ints(140, 100, -1, 155), ints(5, 1, 5, 6)
+    first, finish, wrote = ints(100, 100, -1, 100), ints(140, 100, -1, 111), ints(5, 1, 5, 2)
     found = delays_ps((late,), np.zeros(4, np.int64), first, finish, wrote)
     assert found.tolist() == [7 + 3 * 10, 7 + 3 * 1001, 0, 7 + 3 * 11]
     prompt = machine()
