@@ -200,4 +200,30 @@ EQUIVALENT = (
         'return blake2b(f"{tokens_max}:{text}".encode("utf-8", "surrogatepass"), digest_size= 32).digest()',
         "a longer hash tells the same texts apart",
     ),
+    Equivalent(
+        "cascadia/dispatch/latency_model.py",
+        "px = [sum(p * v for p, v in zip(row, x, strict=True)) for row in doubt]",
+        "px = [sum(p * v for p, v in zip(row, x, strict=False)) for row in doubt]",
+        "both have as many entries as there are coefficients",
+    ),
+    Equivalent(
+        "cascadia/dispatch/earliest_finish.py",
+        "if at < turn and least in loads[turn:]:",
+        "if at <= turn and least in loads[turn:]:",
+        "the first from its own place on is itself",
+    ),
+    Equivalent(
+        "cascadia/dispatch/round_robin.py",
+        "def choose(self, candidates: Sequence[Candidate], tokens: int = 0, prefix: int | None = None) -> int:"
+        "  # noqa: ARG002",
+        "def choose(self, candidates: Sequence[Candidate], tokens: int = 1, prefix: int | None = None) -> int:"
+        "  # noqa: ARG002",
+        "a turn does not look at tokens",
+    ),
+    Equivalent(
+        "cascadia/controller/detect/samples_file.py",
+        "row for row in rows if all(isfinite(row[name] or 0.0) and row[name] is not None for name in needed)",
+        "row for row in rows if all(isfinite(row[name] or 1.0) and row[name] is not None for name in needed)",
+        "both are finite",
+    ),
 )

@@ -160,3 +160,23 @@ def test_a_line_has_no_coefficient_below_nothing_and_the_others_fit_without_it()
     relative = x[:, kept] * scale[kept] / seconds[:, None]
     best = np.linalg.lstsq(relative, np.ones(len(x)), rcond=None)[0] * scale[kept]
     assert found[kept] == pytest.approx(best)
+
+
+@pytest.mark.parametrize(
+    ("with_the_first", "told"),
+    [
+        ((0.0, 0.0, 0.0), (LEAST, 0.5, 0.3, 0.4)),
+        # What the first is raised by, the second loses half of, and the third gains a quarter of.
+        ((-0.5, 0.25, 0.0), (LEAST, 0.5 - 0.05, 0.3 + 0.025, 0.4)),
+        # The second falls below the least by that, is set there too, and the fourth goes along with it.
+        ((-6.0, 0.0, 0.0), (LEAST, LEAST, 0.3, 0.4)),
+    ],
+)
+def test_a_coefficient_below_the_least_is_set_there_and_the_others_go_along(
+    with_the_first: tuple[float, float, float], told: tuple[float, ...]
+) -> None:
+    doubt = np.eye(4) * 100.0
+    doubt[0, 0], doubt[0, 1:], doubt[1:, 0] = 1.0, with_the_first, with_the_first
+    found = latency_model._none_below([-0.1, 0.5, 0.3, 0.4], doubt.tolist())
+    assert found == pytest.approx(told, abs=2e-6)
+    assert min(found) == LEAST

@@ -56,6 +56,7 @@ def test_where_none_dominates_it_says_which_serves_which(threads: ThreadPoolExec
 
 def test_a_dollar_buys_fewer_large_requests_than_small_ones(threads: ThreadPoolExecutor) -> None:
     found = worths(searched(threads, 1.0), -1)
+    assert found == sorted(found, key=lambda w: (w.stage, -w.requests_per_usd))
     assert {(w.stage, w.pool) for w in found} == {(s, p) for s in ("s0", "s1") for p in ("dear", "cheap")}
     for w in found:
         assert list(w.by_size) == sorted(w.by_size, reverse=True)
