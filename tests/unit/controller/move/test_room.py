@@ -18,8 +18,6 @@ from cascadia.controller.move.steps import Drain, Start, Step, Stop, apply
 from tests.examples import examples
 from tests.unit.controller.moves import faults
 
-pytestmark = pytest.mark.slow
-
 GPUS = 4
 ONE, TWO, FOUR = (Kind(stage, "a", n) for stage, n in (("small", 1), ("medium", 2), ("large", 4)))
 NAMES = ("a", "b", "c", "d")
@@ -95,6 +93,20 @@ def test_who_was_moved_aside_leaves_in_the_place_of_the_one_that_was_to() -> Non
     assert [str(step) for step in found][-2:] == ["drain small-9", "stop small-9"]
 
 
+def test_who_has_begun_to_start_is_counted_where_it_will_go() -> None:
+    """Three of four GPUs are free on one machine, and all of the other, for which what starts is meant."""
+    observed = fleet((ONE,), ())
+    starting = replace(observed, replicas=(*observed.replicas, Replica("large-0", FOUR, "starting")))
+    assert machines_of(observed, Start("large-1", FOUR), Start("medium-0", TWO)) == ["b", "a"]
+    assert machines_of(starting, Start("medium-0", TWO), Start("small-9", ONE)) == ["a", "a"]
+    with pytest.raises(NoRoom, match="there are 3 on a, 0 on b"):
+        machines_of(starting, Start("large-1", FOUR))
+
+
+def machines_of(observed: Observed, *steps: Step) -> list[str]:
+    return [step.machine for step in with_room(observed, steps, {}) if isinstance(step, Start)]
+
+
 @st.composite
 def scattered(draw: st.DrawFn) -> Observed:
     """Ready replicas on machines that hold them, in any mixture."""
@@ -147,6 +159,7 @@ class Scattering:
             self.observed = replace(self.observed, replicas=replicas)
 
 
+@pytest.mark.slow
 @given(moves_on_machines())
 @example((fleet((TWO, ONE), (TWO, ONE), (TWO, ONE)), wanted(medium=3, large=1)))
 @example((fleet((TWO,), (TWO,), (TWO,)), wanted(medium=3, large=1)))
@@ -188,6 +201,7 @@ def fresh() -> Iterator[str]:
     return (f"small-{n}" for n in count(100))
 
 
+@pytest.mark.slow
 @given(scattered(), st.sampled_from((TWO, FOUR)))
 @settings(max_examples=examples(300), deadline=None)
 def test_a_machine_is_emptied_wherever_one_can_be(observed: Observed, kind: Kind) -> None:
