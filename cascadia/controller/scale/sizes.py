@@ -11,7 +11,7 @@ On a ladder of gears spare room is quality: borders scale with the stage that ha
 a fuller stage means lighter gears. And a stage that is emptier than the fullest is not spare: its part of the latency
 grows as well, and a tenth more than planned made 0.5 % of a flat day's requests late. There a stage gets what its plan
 gives it, but for one whose p95 is next to nothing of the bound (`NOTHING_OF_THE_BOUND`), as a judge's: that is filled
-until it would no longer be, or as full as the fullest.
+until it would no longer be, up to half as much again.
 """
 
 from collections.abc import Mapping
@@ -23,6 +23,8 @@ from cascadia.domain.plan import Plan, StagePrediction
 MOST_LOAD = 0.75
 OF_THE_BOUND = 0.7
 NOTHING_OF_THE_BOUND = 0.05
+FILLED = 1.5
+"""Times its planned load that such a stage is given at most: where prompts grow it is full before anything tells."""
 ASSUMED_LOAD = 0.85
 """Of a plan that does not tell, since it is older."""
 ODD = 1.3
@@ -71,7 +73,7 @@ def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
     of_it = OF_THE_BOUND if len(plan.gears) < 2 else NOTHING_OF_THE_BOUND
     may = _most_load(load, told.latency.p95_s, bound_s, of_it)
     if len(plan.gears) > 1:
-        may = max(load, min(may, _fullest(plan)))
+        may = max(load, min(may, FILLED * load, _fullest(plan)))
     planned_rps = {kind: desired.capacity(kind) for kind in counts}
     holds_s = (
         told.latency.mean_s * max(1.0, (1.0 - load) / (1.0 - may)) if load < 1.0 else told.latency.mean_s

@@ -12,6 +12,7 @@ from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Rou
 from cascadia.controller.scale.as_scaled import as_scaled
 from cascadia.controller.scale.size import LASTING_S, Load, Queues, Quiet, counts_for, within
 from cascadia.controller.scale.sizes import (
+    FILLED,
     MOST_LOAD,
     NOTHING_OF_THE_BOUND,
     OF_THE_BOUND,
@@ -170,7 +171,8 @@ def test_on_a_ladder_a_stage_gets_what_its_plan_gives_it_unless_its_latency_is_n
         return [rps / kinds[kind] for size in sizes_of(plan, desired) for kind, rps in size.gives_rps.items()]
 
     assert gives((0.4, 0.7), 10.0, gears) == pytest.approx([1.0, 1.0])
-    assert gives((0.4, 0.7), 0.2, gears) == pytest.approx([0.7 / 0.4, 1.0]), "no fuller than the fullest"
+    assert gives((0.4, 0.7), 0.2, gears) == pytest.approx([FILLED, 1.0]), "longer prompts are seen too late"
+    assert gives((0.6, 0.7), 0.2, gears) == pytest.approx([0.7 / 0.6, 1.0]), "no fuller than the fullest"
     until_s = NOTHING_OF_THE_BOUND * 60.0
     assert gives((0.4, 0.7), until_s / 1.2, gears) == pytest.approx([0.5 / 0.4, 1.0])
     assert gives((0.4, 0.6), 0.2, gears[:1]) == pytest.approx(
