@@ -71,6 +71,7 @@ from cascadia.planner.search.solver import Formulation, solver
 from cascadia.planner.stability.headroom import headroom
 from cascadia.planner.stability.repeats import at_rate
 from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.cascade.compiling import compile_kernels
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S
 
@@ -129,6 +130,9 @@ def plan(
     `BadInput` for a stage that no number of them holds, and `OutOfTime` where no plan was found by the deadline.
     """
     deadline, started = deadline or Deadline(), clock()
+    if any(stage.external is None for stage in problem.stages):
+        # Before any part of the search is given its share of the time.
+        compile_kernels()
 
     def elapsed() -> float:
         return clock() - started
