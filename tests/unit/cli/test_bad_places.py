@@ -90,4 +90,4 @@ def test_what_is_read_is_not_written_over(
 def test_a_router_that_is_not_there_has_no_log_of_thresholds(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["thresholds", "log", str(tmp_path / "router.yaml")])
     assert result.exit_code == 2
-    assert "router.yaml: no such file; name the router.yaml whose changes to show" in result.stderr
+    assert "router.yaml: no such file; check the path" in result.stderr

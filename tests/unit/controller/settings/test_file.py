@@ -69,7 +69,7 @@ def test_a_flag_goes_over_its_key(tmp_path: Path) -> None:
         ("moves: {at_once: 0}", ": moves.at_once", "must be at least 1, is 0", ""),
         ("planning: {headroom: 5}", ": planning.headroom", "must be at most 1, is 5", "did you mean 0.05?"),
         ("moves: {at_once: 1, at_once: 2}", " line 1", "key 'at_once' is given twice", "keep one of them"),
-        ("- 1", "", "must be a mapping, is [1]", ""),
+        ("- 1", "", "must be a mapping, is [1]", "is this the right file?"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_key(
