@@ -9,8 +9,8 @@ from cascadia.imports.fields import moment_s, number
 from cascadia.imports.lengths import lengths, needed, without_failed
 from cascadia.imports.records import Record, Records
 from cascadia.imports.tokens import Counter
-from cascadia_traces.checks import Floats, Ints, day_number
-from cascadia_traces.formats.epoch import told_day
+from cascadia_traces.checks import Floats, Ints
+from cascadia_traces.formats.epoch import days_fault
 from cascadia_traces.formats.spread import spread_ticks
 from cascadia_traces.trace import Trace, join
 
@@ -77,9 +77,8 @@ def _arrivals(
         row = records[bad[0]]
         said = f"its time is {row.get('arrival_s')!r}"
         raise BadInput(row.where, said, "write seconds, or a date with its time, like 2026-11-23 18:15:46")
-    if (day := day_number(times)) is not None:
-        said = f"its times are a spreadsheet's days ({day:.10g} is {told_day(day)})"
-        raise BadInput(found.source, said, "format the column as date and time, and save it again")
+    if (fault := days_fault(times)) is not None:
+        raise BadInput(found.source, fault.what, fault.instead)
     if times.min() < _FROM_A_START_S and times.max() > _DATES_S:
         row = records[int(times.argmin())]
         raise BadInput(

@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 
-from cascadia_traces.checks import Floats
+from cascadia_traces.checks import Fault, Floats, day_number
 
 EPOCH_UNITS = ((1.0, 0.0, 5e9), (1e3, 1e12, 5e12), (1e6, 1e15, 5e15), (1e9, 1e18, 5e18))
 """Units in a second, and between what a time in them lies (2001 to 2128; of seconds that count from a start, from 0).
@@ -33,9 +33,13 @@ def epoch_s_of_date(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-def told_day(number: float) -> str:
-    """The date and time of a spreadsheet's day `number`."""
-    return f"{datetime(1899, 12, 30, tzinfo=UTC) + timedelta(days=number):%Y-%m-%d %H:%M:%S}"
+def days_fault(times: Floats) -> Fault | None:
+    """Refusal of `times` (n) that are a spreadsheet's days for sure."""
+    if (day := day_number(times)) is None:
+        return None
+    told = f"{datetime(1899, 12, 30, tzinfo=UTC) + timedelta(days=day):%Y-%m-%d %H:%M:%S}"
+    what = f"its times are a spreadsheet's days ({day:.10g} is {told})"
+    return Fault(0, what, "format the column as date and time, and save it again")
 
 
 def is_day(text: str) -> bool:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
-from cascadia_traces.checks import Numbers, day_number, first_fault
+from cascadia_traces.checks import Numbers, first_fault
 from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.csv_rows import read_csv
 from cascadia_traces.formats.detect import layout_of
-from cascadia_traces.formats.epoch import told_day
+from cascadia_traces.formats.epoch import days_fault
 from cascadia_traces.formats.jsonl_rows import read_jsonl
 from cascadia_traces.formats.layout import LAYOUTS, Layout
 from cascadia_traces.formats.mooncake_rows import read_mooncake
@@ -117,9 +117,8 @@ def _checked(
         if fault is not None:
             unit = "line" if layout.kind == "jsonl" else "row"
             raise BadInput(f"{source.name}, {unit} {rows.number[fault.row]}", fault.what, fault.instead)
-        if kept == 0 and (day := day_number(rows.arrival_s)) is not None:
-            what = f"its times are a spreadsheet's days ({day:.10g} is {told_day(day)})"
-            raise BadInput(source.name, what, "format the column as date and time, and save it again")
+        if kept == 0 and (fault := days_fault(rows.arrival_s)) is not None:
+            raise BadInput(source.name, fault.what, fault.instead)
         if kept == 0 and layout.public:
             origin_s = float(rows.arrival_s[0])
         after_s = float(rows.arrival_s[-1])
