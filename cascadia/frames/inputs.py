@@ -1,7 +1,6 @@
 """Inputs of a plan, read as DataFrames."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +8,7 @@ import pandas as pd
 
 from cascadia.domain.errors import BadInput
 from cascadia.planner.problem import quality_file
-from cascadia_traces import errors as trace_errors
+from cascadia.planner.problem.trace_file import told_as_ours
 from cascadia_traces.checks import Floats, first_fault
 from cascadia_traces.formats import reading
 from cascadia_traces.trace import Trace
@@ -33,15 +32,6 @@ def read_trace(
     """
     with told_as_ours():
         return trace_frame(reading.read_trace(path, format, spread=spread, sort=sort, seed=seed, note=note))
-
-
-@contextmanager
-def told_as_ours() -> Iterator[None]:
-    """Raises `cascadia.BadInput` for what the package of traces refuses."""
-    try:
-        yield
-    except trace_errors.BadInput as error:
-        raise BadInput(error.where, error.what, error.instead) from None
 
 
 def frame_trace(frame: pd.DataFrame) -> Trace:

@@ -9,10 +9,10 @@ import pandas as pd
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
-from cascadia.frames.inputs import frame_trace, told_as_ours
+from cascadia.frames.inputs import frame_trace
 from cascadia.planner.problem.join import at_rate
 from cascadia.planner.problem.points import read_as_planned
-from cascadia.planner.problem.trace_file import read_trace_for
+from cascadia.planner.problem.trace_file import read_trace_for, told_as_ours
 from cascadia.planner.replay.replay import replay
 
 PS = 1e-12

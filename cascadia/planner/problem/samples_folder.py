@@ -11,7 +11,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import QualityTable
-from cascadia_traces import errors as trace_errors
+from cascadia.planner.problem.trace_file import told_as_ours
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.formats.rows import Rows
 from cascadia_traces.trace import Trace
@@ -39,10 +39,8 @@ def read_samples(folder: Path) -> Sampled:
             str(folder), "holds no requests-*.parquet", "name the folder of router.yaml's section samples"
         )
     looks = sorted(folder.glob("quality-*.parquet"))
-    try:
+    with told_as_ours():
         trace = _by_arrival([read_trace(file) for file in requests])
-    except trace_errors.BadInput as error:
-        raise BadInput(error.where, error.what, error.instead) from None
     quality, left_out = _quality(looks) if looks else (None, 0)
     return Sampled(trace, quality, len(requests) + len(looks), left_out)
 

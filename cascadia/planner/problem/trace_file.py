@@ -1,6 +1,8 @@
 """A trace for a command that takes it by flags: read and rescaled, its errors told as bad input."""
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
@@ -19,7 +21,7 @@ def read_trace_for(
     """
     notes: list[str] = []
     rules = None if plan is None else plan.workload
-    try:
+    with told_as_ours():
         trace = read_trace(path, format_, seed=seed, note=notes.append)
         if plan is not None and rules is not None and rules.trace_digest == file_digest(path):
             if rules.max_requests is not None:
@@ -27,9 +29,16 @@ def read_trace_for(
             if rate_rps is None and (rules.rate_rps is not None or plan.objective.goal == "rate"):
                 rate_rps = plan.predicted.rate_rps
         trace = trace if rate_rps is None else at_rate(trace, rate_rps, "--rate")
+    return trace, tuple(notes)
+
+
+@contextmanager
+def told_as_ours() -> Iterator[None]:
+    """Raises `cascadia.BadInput` for what the package of traces refuses."""
+    try:
+        yield
     except trace_errors.BadInput as error:
         raise BadInput(error.where, error.what, error.instead) from None
-    return trace, tuple(notes)
 
 
 def file_digest(path: Path) -> str:
