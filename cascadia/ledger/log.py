@@ -76,13 +76,13 @@ def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _requests(path: Path, file: Iterable[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
-    for number, text in enumerate(file, 1):
+    for number, text in enumerate((line.removeprefix(BOM_UTF8) for line in file), 1):
         # A log may hold what else a process wrote: lines that begin otherwise are not a request's.
-        if not text.removeprefix(BOM_UTF8).startswith(b"{"):
+        if not text.startswith(b"{"):
             continue
         where = f"{path} line {number}"
         try:
-            line = json.loads(text.removeprefix(BOM_UTF8).decode())
+            line = json.loads(text.decode())
         except (ValueError, RecursionError):
             raise BadInput(where, "is cut off, or no JSON", "remove it") from None
         at_s = line.get("ts")

@@ -54,15 +54,16 @@ def entries(router: Path) -> list[dict[str, Any]]:
     found = []
     for number, line in enumerate(path.read_bytes().splitlines(), 1):
         try:
-            told = msgspec.json.decode(line, type=_Entry)
-            msgspec.json.decode(line, type=_Proposed if told.what == "proposed" else _Changed)
+            entry = msgspec.json.decode(line)
+            told = msgspec.convert(entry, _Entry)
+            msgspec.convert(entry, _Proposed if told.what == "proposed" else _Changed)
         except (ValueError, RecursionError):
             raise BadInput(
                 f"{path} line {number}",
                 "is not JSON, or of no such file",
                 "mend it by hand: it is the record",
             ) from None
-        found.append(json.loads(line))
+        found.append(entry)
     return found
 
 
