@@ -129,15 +129,14 @@ def command_section(path: str, command: click.Command, shared: Mapping[Line, set
     settings = [option.opts[0] for option in options(command) if told.intersection(option.opts)]
     lines = [option_line(option) for option in options(command) if option.opts[0] not in settings]
     own = [line for line in lines if line._replace(default="") not in shared]
-    common = [
-        default
-        for default, times in Counter(line.default for line in own).items()
-        if times >= ALIKE and default
-    ]
+    common, times = next(iter(Counter(line.default for line in own if line.default).most_common(1)), ("", 0))
+    told_once = times >= ALIKE
     if own:
-        yield "\n".join(str(line._replace(default="") if line.default in common else line) for line in own)
-    if common:
-        yield f"Values not given: {common[0]}."
+        yield "\n".join(
+            str(line._replace(default="") if told_once and line.default == common else line) for line in own
+        )
+    if told_once:
+        yield f"Values not given: {common}."
     if settings:
         flags = ", ".join(f"`{name}`" for name in settings)
         yield f"Settings as flags ([all](controller.md#settings-controlleryaml)): {flags}."
@@ -156,7 +155,7 @@ def option_line(option: click.Option) -> Line:
     names = ", ".join((*option.opts, *option.secondary_opts))
     value = option.make_metavar(context()).removesuffix(" RANGE")
     told, _, default = (option.help or "").partition(" Default: ")
-    default = f"{option.default}" if option.show_default else default
+    default = clauses(f"{option.default}" if option.show_default else default)[0]
     text, *more = clauses(told)
     needed = [clause for clause in more if clause.startswith(("Required", "For a plan only"))]
     needed += ["Required"] * option.required + ["Repeatable"] * option.multiple
@@ -164,7 +163,7 @@ def option_line(option: click.Option) -> Line:
         option.opts[0],
         names if option.is_flag or value in PLAIN else f"{names} {value}",
         text,
-        "" if default == "" or clauses(default)[0] == "none" else clauses(default)[0],
+        "" if default == "none" else default,
         "".join(f" {clause}." for clause in dict.fromkeys(needed)),
     )
 
