@@ -69,10 +69,10 @@ def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
         return StageSize(stage, 0.0, counts, dict.fromkeys(counts, 1.0), 0.0)
     load = told.load or ASSUMED_LOAD
     deadline = plan.objective.deadline
-    bound_s = None if deadline is None else deadline.max_s
-    of_it = OF_THE_BOUND if len(plan.gears) < 2 else NOTHING_OF_THE_BOUND
+    bound_s, on_a_ladder = None if deadline is None else deadline.max_s, len(plan.gears) > 1
+    of_it = NOTHING_OF_THE_BOUND if on_a_ladder else OF_THE_BOUND
     may = _most_load(load, told.latency.p95_s, bound_s, of_it)
-    if len(plan.gears) > 1:
+    if on_a_ladder:
         may = max(load, min(may, FILLED * load, _fullest(plan)))
     planned_rps = {kind: desired.capacity(kind) for kind in counts}
     holds_s = (
