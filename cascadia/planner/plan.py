@@ -14,7 +14,7 @@ import numpy as np
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import Infeasible, OutOfTime
-from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
+from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction, Stability
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
 from cascadia.planner.account.break_even import break_even_notes
@@ -251,7 +251,9 @@ def _planned(
         elapsed=elapsed,
     )
     result = _with_gears(result, placed, progress, elapsed)
-    result = replace(result, notes=(*result.notes, *goes_on_notes(result.plan)))
+    goes_on = result.chosen.certificate if result.ladder is None else result.ladder.certificate
+    assert goes_on is not None
+    result = replace(result, notes=(*result.notes, *goes_on_notes(goes_on, problem.objective)))
     if as_good and result.chosen.usd_per_hour > as_good[0].usd_per_hour:
         result = replace(result, notes=(*result.notes, _worth_it(result, as_good[0])))
     if not deadline.leaves_out("what the loss of a node leaves"):
@@ -676,9 +678,18 @@ def _with_gears(
         gears=written_gears(search, simulator.problem, found, goals.bound_s),
         predicted=predicted,
         error_range=within,
+        stability=_goes_on(found, alone),
         wall_s=elapsed(),
     )
     return replace(result, plan=plan_, notes=notes, run=played.run, ladder=found, alone=result.run)
+
+
+def _goes_on(found: FoundLadder, alone: Plan) -> Stability:
+    """Stability of the ladder on the rounds that are one for the plan's own setting."""
+    assert found.certificate is not None
+    assert alone.stability is not None
+    stability = found.certificate.stability
+    return replace(stability, rounds=alone.stability.rounds * stability.rounds)
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:

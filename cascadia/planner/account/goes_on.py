@@ -1,4 +1,4 @@
-"""Note on a bound that the trace keeps once and misses when it goes on.
+"""Note on bounds that the trace keeps once and misses when it goes on.
 
 A bound holds for one round of the trace. The first requests of a round meet no queue, those of later rounds do: a plan
 just within its bound may be a little beyond it then, and hold by the certificate of stability all the same.
@@ -6,15 +6,19 @@ just within its bound may be a little beyond it then, and hold by the certificat
 
 from collections.abc import Iterator
 
-from cascadia.domain.plan import Plan
+from cascadia.domain.objective import Objective
+from cascadia.planner.stability.certificate import Certificate
 
 
-def goes_on_notes(plan: Plan) -> Iterator[str]:
-    """On gears nothing is said: the certificate is of the plan's own setting."""
-    found, most_s = plan.stability, plan.objective.latency_max_s
-    if found is None or plan.gears or most_s is None or found.objective_repeated_s <= most_s:
-        return
-    yield (
-        f"when such traffic goes on {found.repeats} times as long, p{plan.objective.quantile * 100:g} is"
-        f" {found.objective_repeated_s:.4g} s, beyond the {most_s:g} s asked for; a tighter bound leaves room"
-    )
+def goes_on_notes(found: Certificate, objective: Objective) -> Iterator[str]:
+    """`found`: of the plan's own setting, or of its gears together."""
+    own = () if objective.latency_max_s is None else (found.stability.objective_repeated_s,)
+    reached_s = (*own, *found.levels_repeated_s)
+    missed = [
+        f"{level.name} is {s:.4g} s, beyond the {level.max_s:g} s asked for"
+        for level, s in zip(objective.bounds, reached_s, strict=True)
+        if s > level.max_s
+    ]
+    if missed:
+        times = found.stability.repeats
+        yield f"when such traffic goes on {times} times as long, {', '.join(missed)}; tighter bounds leave room"

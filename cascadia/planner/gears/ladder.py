@@ -10,7 +10,8 @@ A ladder is no worse on its trace than the best of its candidates alone, or ther
 where less is too late than may be, where its quality keeps the bar (and, where quality is sought, is no less than that
 of the best alone), where, for least cost, APIs charge less, where it has `IN_HAND` of the lateness that may be left
 over, and where its quality is higher. A ladder is fitted to its trace a little: on another of its kind more is late,
-which what it has in hand makes up for.
+which what it has in hand makes up for. The best is taken that holds when the trace goes
+on (`certificate.py`), of those first that keep the bounds then, too.
 
 Where APIs are paid for and least cost is sought, a setting is worth what it does not pay them: the light gears may then
 be as good as the heavy ones, and send to an API what the GPUs have no time for.
@@ -38,6 +39,8 @@ from cascadia.planner.gears.played import Decided, Played, play
 from cascadia.planner.search import elsewhere
 from cascadia.planner.search.context import Search
 from cascadia.planner.stability.capacity_shares import limit_shares
+from cascadia.planner.stability.certificate import Certificate, certify
+from cascadia_sim.cascade.cascade import CascadeRun
 
 Ints = NDArray[np.int64]
 
@@ -51,6 +54,9 @@ BEYOND_MET = 1.5
 """Gears for more than the trace has begin at so many times what is under way at its busiest level."""
 SCALES = (0.85, 1.2, 0.93, 1.08)
 """Borders are moved by these factors, all of them and one by one."""
+
+CERTIFIED = 6
+"""So many of the best ladders are held to the certificate of stability until one has it."""
 
 LIGHTER = 0.9
 """Beyond the trace's own load only a gear of at most this part of the last one's work is worth having."""
@@ -118,7 +124,7 @@ class Goals:
 class FoundLadder:
     """Gears by `routings`, heaviest first, their ladder, and how the trace goes on it. `rates_rps`: at which steady
     rate each border's number of requests is under way. `elsewhere_usd`: what APIs charge an hour; `limit`: the largest
-    share of its limit that one is sent."""
+    share of its limit that one is sent. `certificate`: of those that hold when the trace goes on."""
 
     routings: tuple[int, ...]
     ladder: Ladder
@@ -129,6 +135,7 @@ class FoundLadder:
     quality_lower: float
     elsewhere_usd: float
     limit: float
+    certificate: Certificate | None = None
 
 
 def find_ladder(
@@ -210,7 +217,9 @@ class _Finder:
         if self.goals.rule == "each-level":
             in_time = printed is not None and printed.late <= max(self.goals.late, base.late)
             dearer = self.priced and printed is not None and printed.elsewhere_usd > base.elsewhere_usd
-            return printed if in_time and not (dearer and base.late <= self.goals.late) else None
+            if printed is None or not in_time or (dearer and base.late <= self.goals.late):
+                return None
+            return self._going_on([printed])
         chosen = [alone] * (len(self.spread) - 1)
         # Beyond all that the trace has a lighter gear changes nothing on it.
         lightest = self._lightest(alone)
@@ -236,8 +245,38 @@ class _Finder:
         single = self._played((alone,), ())
         in_time = self.goals.better and single.late <= self.goals.late
         least = max(self.goals.bar, single.quality_lower) if in_time else self.goals.bar
-        best = min(several, key=lambda found: self._rank(found, least))
-        return best if self._rank(best, least) <= self._rank(single, least) else None
+        better = [found for found in several if self._rank(found, least) <= self._rank(single, least)]
+        ranked = sorted(better, key=lambda found: self._rank(found, least))[:CERTIFIED]
+        return self._going_on(ranked)
+
+    def _going_on(self, ranked: Sequence[FoundLadder]) -> FoundLadder | None:
+        """The first of `ranked` that keeps its bounds when the trace goes on, else the first that holds then; with its
+        certificate.
+        """
+        held = None
+        for found in ranked:
+            certificate = self._certificate(found)
+            if not certificate.holds:
+                continue
+            held = held or replace(found, certificate=certificate)
+            if certificate.strain_repeated <= 1.0:
+                return replace(found, certificate=certificate)
+        return held
+
+    def _certificate(self, found: FoundLadder) -> Certificate:
+        decided = found.played.decided
+        shares = self.search.capacities.shares(self.simulator.problem, self.deployment, decided)
+
+        def plays(every: Simulator) -> CascadeRun:
+            each = Decided(self.search.routings, every)
+            return play(every, self.deployment, [each(k) for k in found.routings], found.ladder).run
+
+        return certify(self.simulator, self.deployment, decided, shares, before=self.rounds, plays=plays)
+
+    @property
+    def rounds(self) -> int:
+        """Number of times that the trace is played to be one round."""
+        return len(self.simulator.arrivals) // len(self.search.problem.workload)
 
     def _in_time_at_each_level(self) -> FoundLadder | None:
         """The best at each level of which enough is in time there, else the lightest (CascadeServe's rule)."""

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.objective import Metric
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
 from cascadia.planner.allocation.demand import JUDGE
@@ -125,8 +126,8 @@ class Refinement:
         """Whole cascades, in parallel; each deployment once. Past the deadline all but the first few are left out."""
         wanted = {d.key: d for d in deployments}
         fresh = [d for key, d in wanted.items() if key not in self.seen]
-        asked = tuple((level.metric, level.quantile) for level in self.search.problem.objective.levels)
-        known: dict[object, Candidate] = self.search.memory.setdefault(("simulated", asked), {})
+        simulated = ("simulated", _asked(self.search.problem))
+        known: dict[object, Candidate] = self.search.memory.setdefault(simulated, {})
         new = [d for d in fresh if d.key not in known]
         deadline, each = self.search.deadline, len(new)
         if deadline.left_s < inf:
@@ -192,13 +193,17 @@ class Refinement:
         goal."""
         problem = self.search.problem
         known: dict[object, Certificate] = self.search.memory.setdefault("certified", {})
-        if (key := (problem.objective.quantile, d.key)) not in known:
+        if (key := (problem.objective.quantile, _asked(problem), d.key)) not in known:
             decided = self.search.decisions(d.routing)
             shares = self.search.capacities.shares(problem, d, decided)
             known[key] = certify(self.simulator, d, decided, shares)
         simulator = known[key].simulator
         told = replace(simulator.problem, cluster=problem.cluster, objective=problem.objective)
         return replace(known[key], simulator=replace(simulator, problem=told))
+
+
+def _asked(problem: Problem) -> tuple[tuple[Metric, float], ...]:
+    return tuple((level.metric, level.quantile) for level in problem.objective.levels)
 
 
 def before_certified(search: Search, d: Deployment) -> Certificate | None:
@@ -307,8 +312,7 @@ def composed(
     stages = list(menu)
     pools = {pool.name: pool.gpus for pool in search.problem.cluster.pools}
     offered = tuple(tuple((o.key, tuple(r.level for r in o.replicas)) for o in menu[s]) for s in stages)
-    levels = search.problem.objective.levels
-    asked = tuple((level.metric, level.quantile) for level in levels)
+    asked = _asked(search.problem)
     # By identity: composers are kept in the same memory, so that none is made anew at another's address.
     key = (id(composer), routing, offered, effort.combinations, effort.descents, tuple(pools.items()), asked)
     known: dict[object, Composed] = search.memory.setdefault("composed", {})
@@ -328,7 +332,7 @@ def composed(
         promised(*composer.rows(search.routings, routing, stages, choices, metric), grid, quantile)
         for metric, quantile in asked
     ]
-    known[key] = Composed(choices, grid, latency, np.reshape(reached, (len(levels), len(grid))))
+    known[key] = Composed(choices, grid, latency, np.reshape(reached, (len(asked), len(grid))))
     return known[key]
 
 

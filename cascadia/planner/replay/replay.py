@@ -141,7 +141,13 @@ def replay(
         shares=shares,
         rate_rps=problem.workload.rate_rps,
     )
-    certificate = certify(simulator, found, decisions, shares, before=rounds)
+
+    def goes_on(every: Simulator) -> CascadeRun:
+        again = _gear_decisions(plan, known, every.problem.workload.row)
+        return play(every, found, again, ladder).run
+
+    plays = goes_on if geared else None
+    certificate = certify(simulator, found, decisions, shares, before=rounds, plays=plays)
     stability = replace(certificate.stability, rounds=rounds * certificate.stability.rounds)
     certificate = replace(certificate, stability=stability)
     return Replay(

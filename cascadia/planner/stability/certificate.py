@@ -14,7 +14,7 @@ What comes to an idle deployment meets no queue at first. A trace that is over b
 the quantile is played again until it is so long, and that is then one round: latencies are of what has settled.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -67,8 +67,8 @@ EXACT = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Certificate:
-    """Outcome of the test of stability. `round_run` is one round's run on `simulator`; `why` is empty where the
-    deployment holds.
+    """Outcome of the test of stability. `run` is one round's on `simulator`; `why` is empty where the deployment holds.
+    `levels_repeated_s`: what all rounds together reach of each of the objective's levels.
     """
 
     stability: Stability
@@ -76,6 +76,7 @@ class Certificate:
     decided: Decisions
     run: CascadeRun
     why: str
+    levels_repeated_s: tuple[float, ...] = ()
 
     @property
     def problem(self) -> Problem:
@@ -91,6 +92,15 @@ class Certificate:
         """Largest ratio of what one round reaches to the objective's bound on it (0: nothing is bounded)."""
         return _strain(self.problem, self.run)
 
+    @property
+    def strain_repeated(self) -> float:
+        """The same of all rounds together."""
+        return self.problem.objective.strain(self.stability.objective_repeated_s, self.levels_repeated_s)
+
+
+Plays = Callable[[Simulator], CascadeRun]
+"""Run of a simulator's requests."""
+
 
 def certify(
     simulator: Simulator,
@@ -100,11 +110,13 @@ def certify(
     *,
     factor: float = 1.0,
     before: int = 1,
+    plays: Plays | None = None,
 ) -> Certificate:
     """Certificate of `deployment` under `decided` (n) on the simulator's requests, at `factor` times their
     rate.
 
     `shares` of capacity are by stage, at the rate as it is. The requests are `before` rounds of a trace already.
+    `plays`: of gears, which decide in each round anew; `decided` is then of the first.
     """
     settled = settle(simulator, deployment, decided, factor, most=MOST_ROUNDS // before)
     once, run, rounds, one_decided = settled
@@ -113,10 +125,12 @@ def certify(
     # Two rounds first, where much is sent: what plainly does not hold is seen in a quarter of the time.
     calm = factor * max(shares.values(), default=1.0) <= CALM
     for played in sorted({repeats if calm else FEWEST_REPEATS, repeats}):
+        every, all_run = repeated(once, played), run
         try:
-            all_run, why = _played(settled, deployment, shares, factor, played)
+            all_run = _run(settled, every, deployment, played) if plays is None else plays(every)
+            why = _why(settled, all_run, shares, factor, played)
         except PastTheClock:
-            all_run, why = run, "what waits is not done by the end of simulated time"
+            why = "what waits is not done by the end of simulated time"
         if why:
             break
     all_s = _quantiles(all_run, quantiles)
@@ -133,7 +147,9 @@ def certify(
         backlog_first=sum(float(b[:EDGE].mean()) for b in backlog.values()),
         backlog_last=sum(float(b[-EDGE:].mean()) for b in backlog.values()),
     )
-    return Certificate(stability, once, one_decided, run, why)
+    of = once.problem if all_run is run else every.problem
+    reached = reached_s(of, all_run, simulator.problem.objective.levels)
+    return Certificate(stability, once, one_decided, run, why, reached)
 
 
 def seems_to_hold(
@@ -152,7 +168,9 @@ def seems_to_hold(
         settled = settle(simulator, deployment, decided, factor)
         if bounded and _strain(settled.once.problem, settled.run) > 1.0:
             return False
-        return not _played(settled, deployment, shares, factor, FEWEST_REPEATS)[1]
+        every = repeated(settled.once, FEWEST_REPEATS)
+        run = _run(settled, every, deployment, FEWEST_REPEATS)
+        return not _why(settled, run, shares, factor, FEWEST_REPEATS)
     except PastTheClock:
         return False
 
@@ -193,21 +211,28 @@ def settle(
     return Settled(once, run, rounds, decided_repeated(decided, rounds))
 
 
-def _played(
-    settled: Settled, deployment: Deployment, shares: Mapping[int, float], factor: float, times: int
-) -> tuple[CascadeRun, str]:
-    """Plays so many rounds: their run, and why they show that the deployment does not hold; empty where they do
-    not.
-    """
+def _run(settled: Settled, every: Simulator, deployment: Deployment, times: int) -> CascadeRun:
+    """Run of `times` rounds, which are `every` request."""
+    return every.run(deployment, decided_repeated(settled.decided, times))
+
+
+def _why(settled: Settled, run: CascadeRun, shares: Mapping[int, float], factor: float, times: int) -> str:
+    """Reason why the `run` of so many rounds shows that a deployment does not hold; empty where it does not."""
     quantiles = _asked(settled.once)
-    every = repeated(settled.once, times)
-    run = every.run(deployment, decided_repeated(settled.decided, times))
-    over = {s: x * factor for s, x in shares.items() if x * factor > _most(settled.once.problem, s)}
-    once_s, all_s = (_quantiles(r, quantiles) for r in (settled.run, run))
-    curtailed = _repeats(settled.once) < REPEATS
-    return run, _why(
-        settled.once, over, once_s, all_s=all_s, quantiles=quantiles, played=times, curtailed=curtailed
-    )
+    for stage, share in shares.items():
+        if share * factor > _most(settled.once.problem, stage):
+            return _sent(settled.once, stage, share * factor)
+    slower = SLOWER
+    if _repeats(settled.once) < REPEATS:
+        # Where not all rounds can be played, each that is not would add as much again as each that is.
+        slower = 1 + (SLOWER - 1) * (times - 1) / (REPEATS - 1)
+    each_s = (_quantiles(r, quantiles) for r in (settled.run, run))
+    for q, one, every in zip(quantiles, *each_s, strict=True):
+        if every > slower * one:
+            return (
+                f"p{q * 100:g} grows from {one:.3g} to {every:.3g} s when the trace is played {times} times"
+            )
+    return ""
 
 
 def _most(problem: Problem, stage: int) -> float:
@@ -242,28 +267,6 @@ def _longest(run: CascadeRun, rounds: int) -> int:
 
 def _quantiles(run: CascadeRun, quantiles: tuple[float, ...]) -> list[float]:
     return [quantile_s(run.latency_ps / PS_PER_S, q) for q in quantiles]
-
-
-def _why(
-    simulator: Simulator,
-    over: dict[int, float],
-    once_s: list[float],
-    *,
-    all_s: list[float],
-    quantiles: tuple[float, ...],
-    played: int,
-    curtailed: bool,
-) -> str:
-    for stage, share in over.items():
-        return _sent(simulator, stage, share)
-    # Where not all rounds can be played, each that is not would add as much again as each that is.
-    slower = 1 + (SLOWER - 1) * (played - 1) / (REPEATS - 1) if curtailed else SLOWER
-    for q, one, every in zip(quantiles, once_s, all_s, strict=True):
-        if every > slower * one:
-            return (
-                f"p{q * 100:g} grows from {one:.3g} to {every:.3g} s when the trace is played {played} times"
-            )
-    return ""
 
 
 def _sent(simulator: Simulator, stage: int, share: float) -> str:
