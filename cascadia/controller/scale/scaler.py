@@ -20,9 +20,19 @@ from cascadia.controller.scale.as_scaled import as_scaled
 from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.profile import STRETCH_S, Foretold, Profile
 from cascadia.controller.scale.rate import Arrivals
-from cascadia.controller.scale.size import Load, Queues, Quiet, counts_for, fitting, within
+from cascadia.controller.scale.size import (
+    Heavier,
+    Load,
+    Queues,
+    Quiet,
+    clearing_rps,
+    counts_for,
+    fitting,
+    within,
+)
 from cascadia.controller.scale.sizes import StageSize, in_time_s, sizes_of
 from cascadia.controller.scale.steps import alive, steps_to
+from cascadia.controller.scale.turned_away import TurnedAway
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
 
@@ -79,7 +89,7 @@ class Scaler:
         self._sizes: tuple[StageSize, ...] = ()
         self._in_time_s = 0.0
         self._quiet, self._lately = Quiet(quiet_s), Quiet(LATELY_S)
-        self._queues = Queues()
+        self._queues, self._turned_away, self._heavier = Queues(), TurnedAway(), Heavier(quiet_s)
         self._told: Mapping[Kind, int] = {}
         self._short_since_s: float | None = None
         self._there: Mapping[str, int] = {}
@@ -101,7 +111,7 @@ class Scaler:
         if self.rate_rps is None or not follows_rate(found):
             return desired
         sizes = sizes_of(found, desired)
-        counts = {kind: n for size in sizes for kind, n in counts_for(size, self.rate_rps, 0.0).items()}
+        counts = {kind: n for size in sizes for kind, n in counts_for(size, self.rate_rps).items()}
         sized = replace(desired, counts=counts)
         pools = {kind.pool for kind in counts}
         return sized if all(sized.gpus(p) <= self._there.get(p, 0) for p in pools) else desired
@@ -113,7 +123,7 @@ class Scaler:
         if rate_rps is None or self.rate_rps is None or not follows_rate(found):
             return None
         sizes = sizes_of(found, self._fleet.desired(plan, {}))
-        wanted = {kind: n for size in sizes for kind, n in counts_for(size, rate_rps, 0.0).items()}
+        wanted = {kind: n for size in sizes for kind, n in counts_for(size, rate_rps).items()}
         gpus = {pool.name: min(pool.gpus, self._there.get(pool.name, 0)) for pool in found.cluster.pools}
         counts, _ = fitting(sizes, wanted, {}, gpus)
         return Basis(as_scaled(found, counts), rate_rps, self.rate_rps / rate_rps)
@@ -156,6 +166,7 @@ class Scaler:
         if load is None:
             return
         now_s = self._journal.clock()
+        load = self._turned_away.as_waiting(now_s, load)
         self.arrivals.add(now_s, load.came)
         self._keep(self.profile.add(now_s, load.came))
         observed = await self.backend.observe()
@@ -177,6 +188,7 @@ class Scaler:
         self._in_time_s = in_time_s(found)
         self.planned_rps, self._follows = found.predicted.rate_rps, follows_rate(found)
         self._quiet, self._lately = Quiet(self._quiet_s), Quiet(min(LATELY_S, self._quiet_s))
+        self._heavier = Heavier(self._quiet_s)
         self._plan, self._short_since_s = plan, None
         self._told = {}
         self._startup_s = self._startups(self._journal.state.entries())
@@ -199,8 +211,10 @@ class Scaler:
         there, wanted, lasting = alive(observed), dict[Kind, int](), dict[Kind, int]()
         for size in self._sizes:
             waits = queues.get(planned_stage(size.stage), 0.0)
-            wanted |= counts_for(size, self.rate_rps, waits)
-            lasting |= counts_for(size, lasting_rps, waits)
+            needs_rps = clearing_rps(size, self.rate_rps, waits, there)
+            times = self._heavier.times(now_s, size, self.rate_rps, needs_rps)
+            wanted |= counts_for(size, times * self.rate_rps)
+            lasting |= counts_for(size, times * lasting_rps)
         if not self._told:
             # What a plan or a controller before this one started counts as wanted just now.
             self._quiet.most(now_s, {kind: max(count, there[kind]) for kind, count in wanted.items()})
@@ -211,7 +225,7 @@ class Scaler:
         # Who stops as a burst begins is missed for as long as the next one takes to be ready.
         may_rps = self.arrivals.may_be_rps()
         for size in self._sizes:
-            for kind, count in counts_for(size, may_rps, 0.0).items():
+            for kind, count in counts_for(size, may_rps).items():
                 wanted[kind] = max(wanted[kind], min(count, there[kind]))
         if not self._follows:
             # Policies of one-pass models are solved for so many workers, so there are never fewer.

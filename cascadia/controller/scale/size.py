@@ -13,22 +13,33 @@ from cascadia.controller.move.state import Kind, Observed
 from cascadia.controller.scale.sizes import StageSize
 
 EVEN = 1e-6
-LASTING_S = 60.0
+LASTING_S = CLEARED_S = 60.0
+MOST_TIMES = 4.0
+"""What is heavier than that wants another plan."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`came`: requests since any one beginning. `in_hand`: by stage, those that its replicas have or that wait."""
+    """`came`: requests since any one beginning. `in_hand`: by stage, those that its replicas have or that wait;
+    `turned_away`: those that it had no place for, since any one beginning."""
 
     came: float
     in_hand: Mapping[str, float] = field(default_factory=dict)
+    turned_away: Mapping[str, float] = field(default_factory=dict)
 
 
-def counts_for(size: StageSize, rate_rps: float, in_hand: float) -> dict[Kind, int]:
+def clearing_rps(size: StageSize, rate_rps: float, in_hand: float, there: Mapping[Kind, int]) -> float:
+    """Capacity that a stage needs which had so many in hand all the while: what is `there`, which did not do, and what
+    ends within `CLEARED_S` the queue beyond the plan's latency at this rate. 0: there is none."""
+    queue = in_hand - size.holds_s * rate_rps * size.reached
+    return size.capacity_rps(there) + queue / CLEARED_S if size.holds_s and queue > 0.0 else 0.0
+
+
+def counts_for(size: StageSize, rate_rps: float) -> dict[Kind, int]:
     """The plan's mix of kinds as near as it goes, and at least one replica."""
     if not size.reached:
         return dict(size.counts)
-    needed_rps = max(rate_rps * size.reached, in_hand / size.holds_s if size.holds_s else 0.0)
+    needed_rps = rate_rps * size.reached
     share = needed_rps / size.capacity_rps(size.counts)
     # At the planned rate exactly as many as planned, whatever the division's last digit.
     found = {kind: floor(share * count + EVEN) for kind, count in size.counts.items()}
@@ -75,6 +86,28 @@ class Queues:
             return 0.0
         falls = max(0.0, before - held) / (at_s - began_s)
         return max(0.0, min(each for _, each in seen) - falls * startup_s)
+
+
+class Heavier:
+    """Times as many requests as come that a stage was seen to need replicas for, since they are longer than planned: a
+    queue tells. Once that is gone for `quiet_s` one replica is tried without, and then another."""
+
+    def __init__(self, quiet_s: float) -> None:
+        self._quiet_s = quiet_s
+        self._times: dict[str, tuple[float, float]] = {}
+        """By stage, and since when."""
+
+    def times(self, at_s: float, size: StageSize, rate_rps: float, needs_rps: float) -> float:
+        """At least 1. `needs_rps`: as of `clearing_rps`."""
+        times, since_s = self._times.get(size.stage, (1.0, at_s))
+        if not (asked_rps := rate_rps * size.reached):
+            return times
+        if needs_rps:
+            times, since_s = min(MOST_TIMES, max(times, needs_rps / asked_rps)), at_s
+        elif at_s >= since_s + self._quiet_s:
+            times, since_s = max(1.0, times - min(size.gives_rps.values()) / asked_rps), at_s
+        self._times[size.stage] = times, since_s
+        return times
 
 
 class Quiet:

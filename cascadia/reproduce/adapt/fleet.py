@@ -68,6 +68,8 @@ class SimulatedFleet:
         self.backend = self
         self.now_s = self._looked_s = 0.0
         self.gpu_s = 0.0
+        self._away, self._away_to = np.zeros(len(day.table.stages)), 0
+        """Whom each stage turned away, of the requests up to this one."""
         self.look: Callable[[], Awaitable[None]] | None = None
         """The inner loop's, called every `LOOK_S`."""
         self._driver: asyncio.Task[object] | None = None
@@ -145,10 +147,17 @@ class SimulatedFleet:
         )
 
     async def load(self) -> Load:
-        """The judge's work is not told of: it follows from the others'."""
-        part = self.day.part(self.now_s - ANY_S, self.now_s)
+        """As routers tell it: of the judge as well, where it has replicas."""
+        part, stages = self.day.part(self.now_s - ANY_S, self.now_s), self.day.table.stages
         in_hand = self.cascade.in_hand(part.start, part.stop)
-        return Load(float(part.stop), dict(zip(self.day.table.stages, map(float, in_hand), strict=True)))
+        self._away += self.cascade.turned_away(self._away_to, part.start)
+        self._away_to = part.start
+        away = self._away + self.cascade.turned_away(part.start, part.stop)
+        return Load(
+            float(part.stop),
+            dict(zip((*stages, JUDGE), map(float, in_hand), strict=True)),
+            dict(zip(stages, map(float, away), strict=True)),
+        )
 
     # What its steps do.
 

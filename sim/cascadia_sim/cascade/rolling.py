@@ -316,19 +316,26 @@ class RollingCascade:
         return Answers(finish_ps, by, refused)
 
     def in_hand(self, first: int = 0, stop: int | None = None) -> list[int]:
-        """Counts, by stage, those of requests `first` to `stop` - 1 that have arrived there and wait for its answer."""
+        """Counts, by stage and last of the judge, what of requests `first` to `stop` - 1 has arrived there and waits
+        for its answer. A judge without replicas has nothing in hand."""
+        part = slice(first, stop)
+        visits = [*(visit for _, visit in self._ways(part)), self._paths.verdict[:, part]]
+        return [self._count(visit, waits=True) for visit in visits]
+
+    def turned_away(self, first: int = 0, stop: int | None = None) -> list[int]:
+        """Counts, by stage, those of them for whom it had no place."""
+        return [self._count(visit, waits=False) for _, visit in self._ways(slice(first, stop))]
+
+    def _count(self, visit: Ints, *, waits: bool) -> int:
         from cascadia_sim.engine.kernel import REFUSED
 
         if self._requests is None:
-            return [0] * self.judge_group
-        found = []
-        for _, visit in self._ways(slice(first, stop)):
-            visits = visit[visit >= 0]
-            arrival_ps, finish_ps = self._requests.arrival_ps[visits], self._requests.finish_ps[visits]
-            away = self._network.replica[visits] == REFUSED
-            here = (arrival_ps > 0) & (arrival_ps <= self.now_ps) & (finish_ps < 0) & ~away
-            found.append(int(here.sum()))
-        return found
+            return 0
+        visits = visit[visit >= 0]
+        arrival_ps, finish_ps = self._requests.arrival_ps[visits], self._requests.finish_ps[visits]
+        came = (arrival_ps > 0) & (arrival_ps <= self.now_ps)
+        away = self._network.replica[visits] == REFUSED
+        return int((came & ((finish_ps < 0) & ~away if waits else away)).sum())
 
     def _ways(self, part: slice) -> Iterator[tuple[int, Ints]]:
         """The visits to each stage, from the first on, of those who have arrived; -1 of those who do not come."""

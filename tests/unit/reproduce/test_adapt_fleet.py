@@ -146,6 +146,22 @@ def test_the_log_tells_who_came_at_once_and_of_answers_when_their_file_has_ended
     assert set(log.scores) == {"small"}
 
 
+def test_its_load_is_told_of_the_judge_and_of_whom_it_turned_away(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a router's metrics tell it."""
+    monkeypatch.setattr("cascadia.reproduce.adapt.fleet.PATIENCE_S", 0.5)
+    world = SimulatedFleet(day(200.0, 200.0), written(tmp_path / "first", (1, 0, 1)), GPUS)
+    world.run_until(150.0)
+    before = asyncio.run(world.load())
+    assert set(before.in_hand) == {"small", "medium", "large", "judge"}
+    assert min(before.in_hand["small"], before.in_hand["judge"]) > 0.0
+    world.run_until(3000.0)
+    after = asyncio.run(world.load())
+    assert 0.0 < before.turned_away["large"] < after.turned_away["large"]
+    assert list(after.turned_away.values()) == world.cascade.turned_away(), "also those of long ago"
+
+
 def test_a_log_that_was_not_looked_at_for_long_is_kept_for_as_long(fleet: SimulatedFleet) -> None:
     fleet.run_until(60.0)
     fleet.log(kept_s=30.0)

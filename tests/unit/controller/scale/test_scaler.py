@@ -44,6 +44,8 @@ class World:
         self.folder, self.rate_rps = folder, rate_rps
         self.now_s, self.came = 0.0, 0.0
         self.in_hand = {"small": 1.0, "large": 1.0}
+        self.turned_away = 0.0
+        """Of `small`, a second."""
         self.gpus = gpus
         self.now = Observed(
             (Replica("small-0", SMALL, "ready"), Replica("large-0", LARGE, "ready")), {"here": gpus}, ROUTING
@@ -69,7 +71,7 @@ class World:
         self.now = apply(self.now, step)
 
     async def load(self) -> Load | None:
-        return Load(self.came, self.in_hand)
+        return Load(self.came, self.in_hand, {"small": self.now_s * self.turned_away})
 
     def controller(self) -> Controller:
         async def never(*_: object) -> None:
@@ -201,6 +203,15 @@ def test_a_queue_counts_though_the_rate_is_the_same(tmp_path: Path) -> None:
     assert {step.kind.stage for _, step in world.taken if isinstance(step, Start)} == {"large"}
 
 
+def test_who_is_turned_away_counts_as_waiting(tmp_path: Path) -> None:
+    """A full stage has no more in hand, however many more come."""
+    world = World(tmp_path, lambda _: 5.0)
+    controller = world.live(600.0)
+    world.turned_away = 2.0
+    world.live(900.0, controller)
+    assert {step.kind.stage for _, step in world.taken if isinstance(step, Start)} == {"small"}
+
+
 def test_a_stage_that_is_fuller_than_planned_is_no_queue_while_the_whole_is_in_time(tmp_path: Path) -> None:
     """By Little's law 10 requests a second of a plan whose p95 is half of what is allowed may have twice its mean
     latency in hand."""
@@ -291,6 +302,23 @@ def test_the_load_of_several_routers_is_their_sum() -> None:
     assert routers.load({"a": metrics(8.0), "b": metrics(8.0)}) == Load(0.0, {"small": 12.0})
     assert routers.load({"a": metrics(10.0), "b": metrics(8.0, 6.0)}) == Load(5.0, {"small": 12.0})
     assert routers.load({"a": "something else"}) is None
+
+
+def test_whom_a_stage_had_no_place_for_is_counted_from_the_first_on() -> None:
+    def left(reason: str, count: float) -> str:
+        return f'cascadia_stage_escalated_total{{stage="small",reason="{reason}"}} {count}\n'
+
+    routers, away = RoutersLoad(), []
+    for text in (
+        metrics(8.0) + left("score", 5.0),
+        metrics(10.0) + left("score", 7.0) + left("overloaded", 2.0),
+        metrics(20.0) + left("overloaded", 6.0),
+        metrics(1.0, 0.0) + left("overloaded", 1.0),  # it began anew
+    ):
+        load = routers.load({"a": text})
+        assert load is not None
+        away.append(load.turned_away.get("small", 0.0))
+    assert away == [0.0, 2.0, 6.0, 6.0]
 
 
 def test_a_router_that_is_heard_again_or_begins_anew_is_no_burst() -> None:

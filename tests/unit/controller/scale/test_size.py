@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.scale.as_scaled import as_scaled
-from cascadia.controller.scale.size import LASTING_S, Load, Queues, Quiet, counts_for, within
+from cascadia.controller.scale.size import (
+    CLEARED_S,
+    LASTING_S,
+    MOST_TIMES,
+    Heavier,
+    Load,
+    Queues,
+    Quiet,
+    clearing_rps,
+    counts_for,
+    within,
+)
 from cascadia.controller.scale.sizes import (
     FILLED,
     MOST_LOAD,
@@ -30,26 +41,23 @@ ESCALATED = StageSize("large", 0.25, {LARGE: 1}, {LARGE: 4.0}, 10.0)
 
 
 def test_known_answers() -> None:
-    assert counts_for(ONE, 14.9, 0.0) == {SMALL: 3}
-    assert counts_for(ONE, 15.1, 0.0) == {SMALL: 4}
-    assert counts_for(ONE, 0.0, 0.0) == {SMALL: 1}, "no stage loses its last"
-    assert counts_for(ESCALATED, 20.0, 0.0) == {LARGE: 2}, "a quarter of the requests comes here"
-    assert counts_for(ONE, 5.0, 100.0) == {SMALL: 5}, (
-        "100 in hand are what 25 requests a second would leave there"
-    )
-    assert counts_for(MIXED, 27.0, 0.0) == {SMALL: 1, WIDE: 2}
-    assert counts_for(MIXED, 28.0, 0.0) == {SMALL: 2, WIDE: 2}, "the fewest GPUs that close the gap"
+    assert counts_for(ONE, 14.9) == {SMALL: 3}
+    assert counts_for(ONE, 15.1) == {SMALL: 4}
+    assert counts_for(ONE, 0.0) == {SMALL: 1}, "no stage loses its last"
+    assert counts_for(ESCALATED, 20.0) == {LARGE: 2}, "a quarter of the requests comes here"
+    assert counts_for(MIXED, 27.0) == {SMALL: 1, WIDE: 2}
+    assert counts_for(MIXED, 28.0) == {SMALL: 2, WIDE: 2}, "the fewest GPUs that close the gap"
 
 
 def test_a_stage_of_which_nothing_is_known_stays_as_planned() -> None:
-    assert counts_for(StageSize("judge-1", 0.0, {SMALL: 3}, {SMALL: 1.0}, 0.0), 100.0, 50.0) == {SMALL: 3}
+    assert counts_for(StageSize("judge-1", 0.0, {SMALL: 3}, {SMALL: 1.0}, 0.0), 100.0) == {SMALL: 3}
 
 
-@given(rate_rps=st.floats(0.0, 500.0), in_hand=st.floats(0.0, 5000.0))
-def test_there_is_enough_for_both_and_one_less_would_not_be(rate_rps: float, in_hand: float) -> None:
+@given(rate_rps=st.floats(0.0, 500.0))
+def test_there_is_enough_and_one_less_would_not_be(rate_rps: float) -> None:
     for size in (ONE, MIXED, ESCALATED):
-        found = counts_for(size, rate_rps, in_hand)
-        needed = max(rate_rps * size.reached, in_hand / size.holds_s)
+        found = counts_for(size, rate_rps)
+        needed = rate_rps * size.reached
         assert size.capacity_rps(found) >= needed * (1.0 - 1e-5)
         for kind, count in found.items():
             if count and sum(found.values()) > 1 and size is not MIXED:
@@ -60,8 +68,34 @@ def test_there_is_enough_for_both_and_one_less_would_not_be(rate_rps: float, in_
 def test_more_requests_never_take_less_capacity(one_rps: float, other_rps: float) -> None:
     less, more = sorted((one_rps, other_rps))
     for size in (ONE, ESCALATED):
-        few, many = counts_for(size, less, 0.0), counts_for(size, more, 0.0)
+        few, many = counts_for(size, less), counts_for(size, more)
         assert size.capacity_rps(few) <= size.capacity_rps(many)
+
+
+def test_a_queue_asks_for_what_there_is_and_for_what_ends_it() -> None:
+    there = {SMALL: 2}
+    assert clearing_rps(ONE, 10.0, 40.0, there) == 0.0, "the plan's latency explains 40 in hand"
+    assert clearing_rps(ONE, 10.0, 40.0 + 7.0 * CLEARED_S, there) == pytest.approx(10.0 + 7.0)
+    judge = StageSize("judge", 1.0, {SMALL: 1}, {SMALL: 18.0}, 0.2)
+    needs_rps = clearing_rps(judge, 15.0, 123.0, {SMALL: 1})
+    assert 18.0 < needs_rps < 2 * 18.0, "by Little's law 615 a second, so 35 judges"
+
+
+def test_what_a_queue_showed_to_be_needed_is_let_go_one_replica_at_a_time() -> None:
+    heavier = Heavier(600.0)
+
+    def replicas(at_s: float, rate_rps: float, needs_rps: float = 0.0) -> int:
+        return counts_for(ONE, rate_rps * heavier.times(at_s, ONE, rate_rps, needs_rps))[SMALL]
+
+    assert replicas(0.0, 10.0) == 2
+    assert replicas(5.0, 10.0, 22.5) == 5
+    assert replicas(600.0, 10.0) == 5
+    assert replicas(601.0, 20.0) == 9, "of twice as many as well"
+    assert replicas(605.0, 10.0) == 4
+    assert replicas(1200.0, 10.0) == 4
+    assert replicas(1205.0, 10.0) == 3
+    assert replicas(5000.0, 10.0) == replicas(5600.0, 10.0) == 2
+    assert replicas(5605.0, 10.0, 1e6) == MOST_TIMES * 2
 
 
 def test_nothing_is_stopped_that_was_wanted_within_the_quiet_time() -> None:

@@ -213,6 +213,48 @@ def test_one_gear_with_stages_elsewhere_is_the_cascade(
     assert cascade.answers().by.tolist() == whole.answered_by.tolist()
 
 
+@settings(max_examples=examples(60))
+@given(st.integers(0, 2**32), st.integers(1, 25))
+def test_each_who_is_under_way_is_in_hand_at_a_stage_or_with_the_judge(seed: int, n: int) -> None:
+    rng = np.random.default_rng(seed)
+    some = random_asked(rng, n, 2)
+    requests = replace(some, arrival_ps=1 + some.arrival_ps)
+    cascade = RollingCascade(requests, VerdictTokens(3, 2))
+    kinds = small_machines(rng)
+    for group in range(3):
+        cascade.open(group, kinds[group])
+    cascade.route((0, 1), rng.random((2, n)) < 0.5)
+    for at_ps in range(1_000, 30_000, 1_000):
+        cascade.advance(at_ps)
+        under_way = (requests.arrival_ps < at_ps) & (cascade.answers().finish_ps < 0)
+        assert sum(cascade.in_hand()) == under_way.sum()
+        assert cascade.turned_away() == [0, 0]
+
+
+def test_a_judge_has_in_hand_what_waits_for_its_verdict() -> None:
+    """All ask for theirs at once, of a judge that gives one at a time."""
+    n, seen = 6, set[int]()
+    cascade = RollingCascade(asked(np.ones(n, np.int64)), VerdictTokens(3, 2))
+    for group in range(3):
+        cascade.open(group, machine())
+    cascade.route((0, 1), np.ones((2, n), bool))
+    for at_ps in range(100, 20_000, 100):
+        cascade.advance(at_ps)
+        seen.add(cascade.in_hand()[cascade.judge_group])
+    assert max(seen) > 1
+    assert cascade.in_hand() == [0, 0, 0]
+
+
+def test_whom_a_full_stage_turned_away_is_counted() -> None:
+    n = 6
+    cascade = RollingCascade(asked(np.ones(n, np.int64)), None, most_load=0.0)
+    cascade.open(0, machine())
+    cascade.route((0,), np.ones((2, n), bool))
+    cascade.finish()
+    assert cascade.turned_away() == [n - 1, 0]
+    assert cascade.answers().refused.sum() == n - 1
+
+
 def some_api(rng: np.random.Generator, n: int) -> Elsewhere:
     first_ps = rng.integers(0, 5_000, n)
     return Elsewhere(first_ps, first_ps + rng.integers(0, 5_000, n), rng.choice([None, 1, 3, 8]))
@@ -228,7 +270,7 @@ def test_who_waits_for_an_api_is_under_way() -> None:
     none = np.zeros((2, 5), bool)
     cascade.shift((Routing((0,), none), Routing((1,), none)), (0.5,))
     cascade.advance(int(30e12))
-    assert cascade.in_hand() == [1, 0]
+    assert cascade.in_hand() == [1, 0, 0]
     cascade.finish()
     assert cascade.answers().by.tolist() == [0, 0, 1, 1, 0]
     assert np.rint(cascade.answers().finish_ps / 1e12).tolist() == [0, 60, 2, 61, 181]
