@@ -87,7 +87,9 @@ class Cascade:
         failure: StageFailed | None = None
         way, beyond = await route(ask, self.stages, self.max_judged_choices)
         if self._refuses and way[0].crowded and (ask.gear is None or ask.gear.max_in_flight is None):
-            raise way[0].admission.overloaded.api_error()
+            error = way[0].admission.overloaded
+            way[0].metrics.escalated(error.kind)
+            raise error.api_error()
         largest = way[-1]
         way = self._in_time(ask, way)
         # Whoever answers instead of a larger stage that would be late says so.

@@ -293,6 +293,8 @@ def test_who_would_have_to_wait_in_the_lightest_gear_waits_or_is_refused(
                 await until(lambda: third.done() or len(up.router.stages[0].wait_queue) == 1)
                 go.set()
                 assert {(await one).status_code for one in (*first, third)} == statuses
+                text = (await up.client.get("/metrics")).text
+                assert ('escalated_total{reason="overloaded",stage="small"} 1.0' in text) == (429 in statuses)
 
     run(main)
 
