@@ -1,15 +1,21 @@
-"""The router's workload log (Parquet, no text) as `Samples`: files that end while we look are read the next time."""
+"""The router's workload log (Parquet, no text) as `Samples`: files that end while we look are read the next time.
+
+Arrays from the first to the last: two days of a busy router are millions of requests, and each look asks for them all.
+"""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
-from math import isfinite
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cascadia.controller.detect.windows import Samples
 from cascadia.domain.workload import Floats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PATTERN = "requests-*.parquet"
 ARRIVALS_PATTERN = "arrivals-*.parquet"
@@ -37,83 +43,119 @@ class SampleFiles:
     ) -> None:
         self.folder = folder
         self._kept_s = kept_s
-        self._ratio = ratio
         self._clock = clock
         self._known: set[str] = set()
-        self._rows: list[dict[str, Any]] = []
+        none, no_numbers = np.zeros(0), np.zeros(0, np.int64)
+        self._samples = Samples(
+            none, no_numbers, no_numbers, ratio=ratio, e2e_s=none, ttft_s=none, gear=no_numbers
+        )
         self._came_s = np.zeros(0)
 
     def read(self) -> Samples:
         """All requests known by now, by arrival."""
-        for path in sorted(self.folder.glob(PATTERN)):
-            if path.name not in self._known:
-                rows = _rows(path)
-                if rows is not None:
-                    self._known.add(path.name)
-                    self._rows += rows
-        for path in sorted(self.folder.glob(ARRIVALS_PATTERN)):
-            if path.name not in self._known:
-                rows = _rows(path, ["arrival_s"])
-                if rows is not None:
-                    self._known.add(path.name)
-                    self._came_s = np.append(self._came_s, [row["arrival_s"] for row in rows])
-        self._came_s.sort()
-        self._rows.sort(key=lambda row: row["arrival_s"])
-        until_s = self._clock() + AHEAD_S
-        known = [row for row in self._rows if row["arrival_s"] <= until_s]
-        if known:
-            oldest_s = known[-1]["arrival_s"] - self._kept_s
-            known = [row for row in known if row["arrival_s"] >= oldest_s]
-            self._rows = [row for row in self._rows if row["arrival_s"] >= oldest_s]
-            self._came_s = self._came_s[self._came_s >= oldest_s]
-        came_s = self._came_s[self._came_s <= until_s]
-        return samples_of(known, self._ratio, came_s if len(came_s) else None)
+        if requests := self._new(PATTERN, COLUMNS):
+            self._samples = _joined([self._samples, *map(_samples_of, requests)])
+        if arrivals := self._new(ARRIVALS_PATTERN, COLUMNS[:1]):
+            self._came_s = np.sort(
+                np.concatenate([self._came_s, *(_floats(t["arrival_s"]) for t in arrivals)])
+            )
+        until_s = np.nextafter(self._clock() + AHEAD_S, np.inf)
+        known = self._samples.between(-np.inf, until_s)
+        came_s = self._came_s[: np.searchsorted(self._came_s, until_s)]
+        if len(known):
+            oldest_s = float(known.arrival_s[-1]) - self._kept_s
+            known, self._samples = (kept.between(oldest_s, np.inf) for kept in (known, self._samples))
+            came_s, self._came_s = (
+                kept[np.searchsorted(kept, oldest_s) :] for kept in (came_s, self._came_s)
+            )
+        return replace(known, came_s=came_s if len(came_s) else None)
+
+    def _new(self, pattern: str, columns: Sequence[str]) -> "list[pa.Table]":
+        """Files that were not read yet, but for those that cannot be: they may be the next time."""
+        found = []
+        for path in sorted(self.folder.glob(pattern)):
+            if path.name not in self._known and (table := _read(path, columns)) is not None:
+                self._known.add(path.name)
+                found.append(table)
+        return found
 
 
-def samples_of(rows: Iterable[dict[str, Any]], ratio: float = 1.0, came_s: Floats | None = None) -> Samples:
-    """Rows of the workload log as arrays."""
-    rows = list(rows)
-    stages = sorted(
-        {step["stage"] for row in rows for step in row["steps"] or () if step["score"] is not None}
-    )
-    scores = {stage: np.full(len(rows), np.nan) for stage in stages}
-    for i, row in enumerate(rows):
-        for step in row["steps"] or ():
-            if step["score"] is not None:
-                scores[step["stage"]][i] = step["score"]
+def _joined(parts: Sequence[Samples]) -> Samples:
+    """`parts` by arrival, with the ratio of the first. Of each of them all columns are known."""
+    order = np.argsort(np.concatenate([part.arrival_s for part in parts]), kind="stable")
+
+    def column(of: Callable[[Samples], Any]) -> Any:
+        return np.concatenate([of(part) for part in parts])[order]
+
+    def scored(stage: str) -> Any:
+        return column(lambda part: part.scores.get(stage, np.full(len(part), np.nan)))
+
     return Samples(
-        np.array([row["arrival_s"] for row in rows], dtype=np.float64),
-        np.array([row["input_tokens"] for row in rows], dtype=np.int64),
-        np.array([row["output_tokens"] for row in rows], dtype=np.int64),
-        scores=scores,
-        ratio=ratio,
-        came_s=came_s,
-        e2e_s=_seconds(rows, "e2e_s"),
-        ttft_s=_seconds(rows, "ttft_s"),
-        gear=np.array([-1 if row.get("gear") is None else row["gear"] for row in rows], dtype=np.int64),
+        column(lambda part: part.arrival_s),
+        column(lambda part: part.input_tokens),
+        column(lambda part: part.output_tokens),
+        scores={stage: scored(stage) for stage in sorted({stage for part in parts for stage in part.scores})},
+        ratio=parts[0].ratio,
+        e2e_s=column(lambda part: part.e2e_s),
+        ttft_s=column(lambda part: part.ttft_s),
+        gear=column(lambda part: part.gear),
     )
 
 
-def _seconds(rows: Sequence[dict[str, Any]], name: str) -> Floats:
-    """A time of each answered request; infinite for the others."""
-    told = ((row[name], row["status"] == ANSWERED) for row in rows)
-    return np.array([s if answered and s is not None else np.inf for s, answered in told], dtype=np.float64)
+def _samples_of(table: "pa.Table") -> Samples:
+    import pyarrow.compute as pc
+
+    answered = pc.equal(table["status"], ANSWERED)
+    names = table.column_names
+    return Samples(
+        _floats(table["arrival_s"]),
+        table["input_tokens"].to_numpy(),
+        table["output_tokens"].to_numpy(),
+        scores=_scores(table),
+        e2e_s=_floats(pc.if_else(answered, table["e2e_s"], None), np.inf),
+        ttft_s=_floats(pc.if_else(answered, table["ttft_s"], None), np.inf),
+        gear=pc.fill_null(table["gear"], -1).to_numpy() if "gear" in names else np.full(len(table), -1),
+    )
 
 
-def _rows(path: Path, columns: Sequence[str] = COLUMNS) -> list[dict[str, Any]] | None:
+def _scores(table: "pa.Table") -> dict[str, Floats]:
+    """The last score that each stage got of each request, for those that got any."""
+    import pyarrow.compute as pc
+
+    steps = table["steps"].combine_chunks()
+    row, told = pc.list_parent_indices(steps), pc.list_flatten(steps)
+    stage, score = (pc.struct_field(told, name) for name in ("stage", "score"))
+    found = {}
+    for name in sorted(pc.unique(stage.filter(score.is_valid())).to_pylist()):
+        its = pc.and_(pc.equal(stage, name), score.is_valid())
+        found[name] = np.full(len(table), np.nan)
+        found[name][row.filter(its).to_numpy()] = score.filter(its).to_numpy()
+    return found
+
+
+def _floats(column: Any, instead: float = np.nan) -> Floats:
+    import pyarrow.compute as pc
+
+    numbers: Floats = pc.fill_null(column, instead).to_numpy()
+    return numbers
+
+
+def _read(path: Path, columns: Sequence[str]) -> "pa.Table | None":
     """Rows of a file that tell what they are to; None where it has gone meanwhile, or is damaged: the log makes room
     for itself."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import parquet
 
-    needed = [name for name in NEEDED if name in columns]
     try:
         # A router of before wrote no gears.
         there = parquet.read_schema(path).names
-        columns = [name for name in columns if name in there or name != "gear"]
-        rows: list[dict[str, Any]] = parquet.read_table(path, columns=columns).to_pylist()
+        table = parquet.read_table(
+            path, columns=[name for name in columns if name in there or name != "gear"]
+        )
     except (OSError, pa.ArrowException):
         return None
-    return [
-        row for row in rows if all(isfinite(row[name] or 0.0) and row[name] is not None for name in needed)
-    ]
+    for name in NEEDED:
+        if name in columns:
+            table = table.filter(pc.is_finite(table[name]))
+    return table

@@ -33,6 +33,30 @@ def test_requests_come_by_arrival_with_the_scores_of_each_stage(tmp_path: Path) 
     assert "large" not in samples.scores
 
 
+def test_a_stage_that_was_asked_again_has_its_last_score_and_one_without_any_has_none(tmp_path: Path) -> None:
+    write(
+        tmp_path, "a", REQUESTS, request(1.0, ("small", 30.0), ("small", 70.0), ("small", None)), request(2.0)
+    )
+    write(tmp_path, "b", REQUESTS, request(1.5, ("large", 90.0)), request(3.0) | {"steps": None, "gear": 2})
+    samples = SampleFiles(tmp_path).read()
+    assert samples.arrival_s.tolist() == [1.0, 1.5, 2.0, 3.0]
+    np.testing.assert_array_equal(samples.scores["small"], [70.0, np.nan, np.nan, np.nan])
+    np.testing.assert_array_equal(samples.scores["large"], [np.nan, 90.0, np.nan, np.nan])
+    assert samples.gear is not None
+    assert samples.gear.tolist() == [-1, -1, -1, 2]
+
+
+def test_a_look_that_finds_no_new_file_copies_nothing(tmp_path: Path) -> None:
+    """Two days of a busy router are millions of requests: made anew at each look they outlasted a lease."""
+    write(tmp_path, "a", REQUESTS, request(1.0, ("small", 80.0)), request(2.0))
+    write(tmp_path, "a", ARRIVALS, {"arrival_s": 1.0}, {"arrival_s": 2.0})
+    files = SampleFiles(tmp_path)
+    first, second = files.read(), files.read()
+    assert np.shares_memory(first.arrival_s, second.arrival_s)
+    assert np.shares_memory(first.arrivals_s, second.arrivals_s)
+    assert np.shares_memory(first.scores["small"], second.scores["small"])
+
+
 def test_who_came_is_known_before_he_is_answered_and_errors_are_no_answers(tmp_path: Path) -> None:
     answered = request(1.0) | {"status": 200, "e2e_s": 4.0}
     write(tmp_path, "a", REQUESTS, answered, request(2.0) | {"status": 429, "e2e_s": 0.1})
