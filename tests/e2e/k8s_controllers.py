@@ -85,6 +85,10 @@ class Controllers:
             found = self.history()
             if any(entry["kind"] == kind for entry in found[since:]):
                 return found
+            last = self.processes[-1]
+            assert last.poll() is None, (
+                f"no {kind}: the controller has ended, {self.log(len(self.processes) - 1)}"
+            )
             assert time.monotonic() < deadline_s, f"no {kind}: {found[since:]}, {self.log(0)}"
             time.sleep(0.2)
 

@@ -1,6 +1,7 @@
 """An engine that costs nothing: it answers any chat after a moment with its own name.
 
-Its /metrics are those of a vLLM that always has one sequence in hand; one of `SLOW` takes twice as long for each token.
+Its /metrics are those of a vLLM that always has one sequence in hand; one of `SLOW` takes twice as long for each token,
+those of `PLANNED_TOKEN_S` as long as is planned.
 It says to have read what it was sent and written as many tokens as were allowed, and that it is sure of the answer by
 chance: margins of log-probabilities are uniform.
 """
@@ -17,6 +18,9 @@ PORT = 8000
 TAKES_S = 0.02
 BYTES_PER_TOKEN = 4
 TOKEN_S = 0.02
+PLANNED_TOKEN_S = {"-small-h100-sxm-tp1pp1-": 0.0066, "-large-h100-sxm-tp2pp1-": 0.0293}
+"""By what is in the name of a pod: an 8B on one H100 and a 70B on two, which a plan that was calculated asks for, are
+as fast as it takes them to be. Others would be planned by, and one that is thrice too slow has no plan."""
 SLOW = "-tp2pp1-1-"
 """In the name of its pod: the second replica of two GPUs."""
 
@@ -72,7 +76,7 @@ class Engine:
             document = _chat(json.loads(body), len(body) // BYTES_PER_TOKEN, self._name)
         text = json.dumps(document).encode()
         if path == b"/metrics":
-            text = _metrics(time.monotonic() - self._began_s, 2 * TOKEN_S if SLOW in self._name else TOKEN_S)
+            text = _metrics(time.monotonic() - self._began_s, _token_s(self._name))
         head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(text)}\r\n\r\n"
         writer.write(head.encode() + text)
         await writer.drain()
@@ -90,6 +94,11 @@ def _chat(asked: dict[str, Any], read_tokens: int, name: str) -> dict[str, Any]:
     usage["total_tokens"] = read_tokens + written
     about = {"id": "x", "object": "chat.completion", "created": 0, "model": asked["model"]}
     return {**about, "choices": [choice], "usage": usage}
+
+
+def _token_s(name: str) -> float:
+    planned = (token_s for named, token_s in PLANNED_TOKEN_S.items() if named in name)
+    return next(planned, 2 * TOKEN_S if SLOW in name else TOKEN_S)
 
 
 def _metrics(seconds: float, token_s: float) -> bytes:
