@@ -62,7 +62,9 @@ def _with_thrift(found: Found, ways: Ways) -> Found:
     if found.thrift is not None or not seeks(found.search.problem.objective):
         return found
     assert found.best is not None
-    thrift = cheapest_beside(found.search, found.loop, found.best, found.candidates, ways.progress)
+    thrift = cheapest_beside(
+        found.search, found.loop, found.best, found.candidates, ways.progress, effort=ways.effort
+    )
     return replace(found, best=thrift.best, candidates=thrift.candidates, thrift=thrift)
 
 

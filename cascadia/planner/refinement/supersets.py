@@ -77,7 +77,7 @@ def best_of_parts(
             best[names] = one.best
         if names in best and seeks(problem.objective):
             here = _all_within(tried, names).values()
-            thrift = cheapest_beside(one.search, one.loop, best[names], here, progress)
+            thrift = cheapest_beside(one.search, one.loop, best[names], here, progress, effort=effort)
             best[names] = thrift.best
             mine.update((c.deployment.key, c) for c in thrift.candidates)
 

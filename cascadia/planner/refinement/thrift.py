@@ -12,7 +12,7 @@ On the way down candidates are met that are better than the best. So each part o
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 from cascadia.domain.objective import Objective
 from cascadia.planner.refinement.certified import best_ahead, first_certified
@@ -61,7 +61,7 @@ def cheapest_beside(
     effort: Effort | None = None,
 ) -> Thrift:
     """The cheapest beside the best, for the goals `latency` and `quality`; `candidates` are those that were simulated
-    on the way to `best`. `effort`: of the search for cheaper ones.
+    on the way to `best`. `effort`: of the search that found them; the one for cheaper ones makes no more.
     """
     known = {c.deployment.key: c for c in (*candidates, best)}
     if search.deadline.leaves_out(_LOOKED_FOR[search.problem.objective.goal]):
@@ -74,7 +74,7 @@ def cheapest_beside(
     _, tried = refine(
         under,
         loop,
-        effort=effort or LITTLE,
+        effort=LITTLE if effort is None else Effort(*map(min, astuple(LITTLE), astuple(effort))),
         progress=progress,
         starts=starts,
         routings=routings,
