@@ -76,10 +76,10 @@ def test_a_small_model_that_no_fit_has_seen_decodes_as_measured() -> None:
 @pytest.mark.data
 @pytest.mark.slow
 def test_halves_that_no_fit_has_seen_are_as_near_as_is_published() -> None:
-    """Every other point of dense models; of all, mixtures of experts too: tests/e2e/test_unseen_halves.py.
+    """Every sixth point of dense models; of all, mixtures of experts too: tests/e2e/test_unseen_halves.py.
 
     With each stack fitted alone their TPOT was off by 8.5 % and their TTFT by 14.2 %.
     """
-    misses = unseen([p for p in usable() if kind(p) == "dense"][::2]).values()
+    misses = unseen([p for p in usable() if kind(p) == "dense"][::6]).values()
     assert median(abs(m.tpot) for m in misses) <= 0.06
     assert median(abs(m.ttft) for m in misses) <= 0.10
