@@ -9,7 +9,7 @@ import pytest
 from cascadia.dispatch.turns import takes_other
 from cascadia.domain.plan import ASKS_NONE, Mixture, Plan
 from cascadia.domain.problem import Problem
-from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.plan import PlanResult
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement import best as ways
 from cascadia.planner.routing.guarantee import lower_bounds
@@ -46,7 +46,7 @@ PROBLEMS: dict[str, Problem] = {
 @pytest.fixture(scope="module", params=PROBLEMS, ids=str)
 def planned(request: pytest.FixtureRequest) -> tuple[Problem, PlanResult]:
     given = PROBLEMS[request.param]
-    return given, plan(given)
+    return given, briefly(given)
 
 
 def test_a_claim_that_fails_writes_out_no_search(planned: tuple[Problem, PlanResult]) -> None:

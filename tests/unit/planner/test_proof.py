@@ -1,6 +1,7 @@
 """A plan is called optimal only where the solver proved it: a time limit proves nothing."""
 
 from collections.abc import Callable
+from functools import cache
 
 import pulp
 import pytest
@@ -14,7 +15,7 @@ from cascadia.planner.allocation.columns import allocate
 from cascadia.planner.allocation.demand import Allocation
 from cascadia.planner.allocation.highs import Solved
 from cascadia.planner.allocation.paper import allocate_paper
-from cascadia.planner.plan import Formulation
+from cascadia.planner.plan import Formulation, PlanResult
 from cascadia.planner.tables.packing import packs_perfectly
 from tests.unit.planner.enumeration import best_by_enumeration
 from tests.unit.planner.instances import random_instance
@@ -34,6 +35,11 @@ def gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for program in (columns, paper):
         monkeypatch.setattr(program, "solve", unproven)
+
+
+@cache
+def two_models() -> PlanResult:
+    return briefly(problem())
 
 
 def is_an_incumbent(found: Plan) -> bool:
@@ -131,12 +137,12 @@ def test_a_winner_that_no_table_promises_is_an_incumbent(monkeypatch: pytest.Mon
 
 
 def test_a_plan_says_of_how_many_deployments_it_is_the_best() -> None:
-    result = briefly(problem())
+    result = two_models()
     assert result.plan.proof.tried == len(result.candidates) > 1
 
 
 def test_a_plan_of_an_older_version_does_not_say_how_many_were_tried() -> None:
-    text = plan_json(briefly(problem()).plan)
+    text = plan_json(two_models().plan)
     tried = next(line for line in text.splitlines() if '"tried"' in line)
     older = text.replace(f"{tried}\n", "")
     assert older != text

@@ -15,7 +15,7 @@ from cascadia.domain.problem import Problem
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.deployment.deployment import deployment
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.plan import open_search, plan, solver
+from cascadia.planner.plan import open_search, solver
 from cascadia.planner.refinement.refine import EFFORT, refine
 from cascadia.planner.search.bilevel import bilevel
 from cascadia.planner.search.context import allowed, restricted
@@ -26,6 +26,7 @@ from tests.unit.planner.problems import (
     MEDIUM,
     ON_ROUTER,
     SMALL,
+    briefly,
     hosted_judge,
     problem,
     quality_table,
@@ -87,7 +88,7 @@ def only(given: Problem, pool: Pool) -> Problem:
 def test_unequal_replicas_of_a_stage_win_where_equal_ones_leave_gpus_idle(gpus: int, rate_rps: float) -> None:
     node = Pool("l40s", "l40s", 1, gpus, 2.0)
     given = problem((MEDIUM,), pools=(node,), quality_min=40.0, trace=traffic(1000, rate_rps))
-    found = plan(given).plan
+    found = briefly(given).plan
     assert len(found.stages[0].replicas) == 2
     assert found.stages[0].gpus == gpus
     assert found.predicted.objective_s < min(with_equal_replicas_s(given))
@@ -98,19 +99,19 @@ def test_unequal_replicas_of_a_stage_win_where_equal_ones_leave_gpus_idle(gpus: 
 def test_a_model_that_fills_a_node_takes_a_whole_one() -> None:
     node = Pool("h100-sxm", "h100-sxm", 1, 8, 2.5)
     given = problem((HUGE,), pools=(node,), quantization="fp8", quality_min=40.0, trace=traffic(100, 0.5))
-    assert of(plan(given).plan.stages[0]) == [(8, 1, 1)]
+    assert of(briefly(given).plan.stages[0]) == [(8, 1, 1)]
 
 
 def test_a_model_larger_than_a_node_spans_two_as_a_pipeline() -> None:
     """405B in BF16 weighs 810 GB, a node holds 640 GB."""
     nodes = Pool("h100-sxm", "h100-sxm", 2, 8, 2.5)
-    found = plan(problem((HUGE,), pools=(nodes,), quality_min=40.0, trace=traffic(100, 0.5))).plan
+    found = briefly(problem((HUGE,), pools=(nodes,), quality_min=40.0, trace=traffic(100, 0.5))).plan
     assert of(found.stages[0]) == [(8, 2, 1)]
 
 
 def test_four_nodes_hold_several_pipelines_across_nodes() -> None:
     nodes = Pool("h100-sxm", "h100-sxm", 4, 8, 2.5)
-    found = plan(problem((HUGE,), pools=(nodes,), quality_min=40.0, trace=traffic(200, 6.0))).plan
+    found = briefly(problem((HUGE,), pools=(nodes,), quality_min=40.0, trace=traffic(200, 6.0))).plan
     assert sum(g.count for g in found.stages[0].replicas) > 1
     assert all(g.tp * g.pp > 8 for g in found.stages[0].replicas)
 
@@ -120,7 +121,7 @@ def test_a_stage_in_the_middle_is_left_out_where_it_adds_nothing() -> None:
     given = problem(
         (SMALL, MEDIUM, LARGE), table=table, judge=ON_ROUTER, quality_min=70.0, trace=traffic(300)
     )
-    found = plan(given).plan
+    found = briefly(given).plan
     assert deployed(found) == [True, False, True]
     assert found.thresholds[1] > 100
     best = best_by_stages(given)
@@ -131,7 +132,7 @@ def test_a_stage_in_the_middle_is_left_out_where_it_adds_nothing() -> None:
 
 def test_a_stage_at_the_start_is_left_out_where_its_answers_are_never_good_enough() -> None:
     table = graded(5.0, 80.0, 90.0)
-    found = plan(problem((SMALL, MEDIUM, LARGE), table=table, judge=ON_ROUTER, quality_min=75.0)).plan
+    found = briefly(problem((SMALL, MEDIUM, LARGE), table=table, judge=ON_ROUTER, quality_min=75.0)).plan
     assert deployed(found) == [False, True, False]
     assert found.thresholds[0] > 100
     assert found.thresholds[1] == 0
@@ -142,7 +143,7 @@ def test_a_stage_at_the_start_is_left_out_where_the_next_is_better_and_faster() 
     given = problem(
         (MEDIUM, SMALL, LARGE), table=table, judge=ON_ROUTER, quality_min=70.0, trace=traffic(300)
     )
-    assert deployed(plan(given).plan) == [False, True, True]
+    assert deployed(briefly(given).plan) == [False, True, True]
     best = best_by_stages(given)
     chosen_s = best.pop((False, True, True))
     assert {(True, False, True), (False, False, True)} <= set(best)
@@ -151,7 +152,7 @@ def test_a_stage_at_the_start_is_left_out_where_the_next_is_better_and_faster() 
 
 def test_a_stage_at_the_end_is_left_out_where_the_bar_is_low() -> None:
     given = problem((SMALL, MEDIUM, LARGE), table=graded(60.0, 80.0, 90.0), judge=ON_ROUTER, quality_min=65.0)
-    found = plan(given).plan
+    found = briefly(given).plan
     assert deployed(found) == [True, True, False]
     assert found.mixture is not None
     assert not found.judges, "no gate is needed between two models one of which is enough alone"
@@ -164,7 +165,7 @@ def test_a_stage_at_the_end_is_left_out_where_the_bar_is_low() -> None:
 @pytest.mark.parametrize("stages", [5])
 def test_cascades_of_four_and_five_stages_are_planned(stages: int) -> None:
     table = rising_table(stages, levels=3)
-    found = plan(problem(FIVE[-stages:], table=table, judge=hosted_judge())).plan
+    found = briefly(problem(FIVE[-stages:], table=table, judge=hosted_judge())).plan
     assert len(found.stages) == stages
     assert sum(deployed(found)) >= 2
     assert found.proof.status == "optimal"
@@ -177,15 +178,15 @@ def test_pools_of_different_gpus_serve_one_cascade() -> None:
     big = Pool("big", "h100-sxm", 1, 2, 2.5)
     little = Pool("little", "a10g", 1, 4, 0.5)
     given = problem((SMALL, LARGE), pools=(big, little), judge=ON_ROUTER, trace=traffic(400, 44.0))
-    found = plan(given).plan
+    found = briefly(given).plan
     assert {g.pool for s in found.stages for g in s.replicas} == {"little", "big"}
     for pool in (big, little):
         assert sum(g.gpus for s in found.stages for g in s.replicas if g.pool == pool.name) <= pool.gpus
     usd = sum(g.gpus * given.cluster.pool(g.pool).usd_per_gpu_hour for s in found.stages for g in s.replicas)
     assert found.predicted.usd_per_hour == pytest.approx(usd)
-    assert found.predicted.objective_s < plan(only(given, big)).plan.predicted.objective_s
+    assert found.predicted.objective_s < briefly(only(given, big)).plan.predicted.objective_s
     with pytest.raises(Infeasible):
-        plan(only(given, little))
+        briefly(only(given, little))
 
 
 @pytest.mark.parametrize(
@@ -199,5 +200,5 @@ def test_pools_of_different_gpus_serve_one_cascade() -> None:
 def test_a_second_pool_does_not_make_a_plan_slower(pools: tuple[Pool, Pool], rate_rps: float) -> None:
     given = problem((SMALL, LARGE), pools=pools, judge=ON_ROUTER, trace=traffic(200, rate_rps))
     # Before a cheaper plan is taken that is about as fast.
-    both, one = (plan(p).fastest.latency_s for p in (given, only(given, pools[0])))
+    both, one = (briefly(p).fastest.latency_s for p in (given, only(given, pools[0])))
     assert both <= one

@@ -11,11 +11,11 @@ from cascadia.domain.objective import Objective
 from cascadia.planner.baselines.coin import coin, tossed
 from cascadia.planner.baselines.compare import systems
 from cascadia.planner.baselines.single_model import stand_alone
-from cascadia.planner.plan import plan, routings_of
+from cascadia.planner.plan import routings_of
 from cascadia.planner.refinement.refine import EFFORT
 from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.sensitivity.nearby import sensitivity_of
-from tests.unit.planner.problems import LARGE, MEDIUM, SHORT, SMALL, problem, rising_table, traffic
+from tests.unit.planner.problems import LARGE, MEDIUM, SHORT, SMALL, briefly, problem, rising_table, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +99,7 @@ def test_the_report_shows_what_compare_deploys(goal: str) -> None:
     """The models alone that hold the bar, and the coin: to the last digit."""
     limit = None if goal == "latency" else 30.0
     objective = Objective(goal, 0.95, 52.0, limit)  # type: ignore[arg-type]
-    result = plan(problem((MEDIUM, LARGE), trace=traffic(200, 20.0), objective=objective))
+    result = briefly(problem((MEDIUM, LARGE), trace=traffic(200, 20.0), objective=objective))
     shown = {rival.name: rival for rival in sensitivity_of(result).rivals}
     compared = dict(systems(result.search, EFFORT))
     for theirs, ours in (("stand-alone large", "large alone"), ("coin", "coin")):

@@ -6,18 +6,18 @@ import pytest
 from cascadia.domain.objective import Level, Objective
 from cascadia.planner.deployment.levels import level_predictions, metric_s, reached_s, tpot_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.refine import EFFORT, Refinement
 from cascadia.planner.refinement.state import composed, composer
 from cascadia_sim.iteration.timing import PS_PER_S
-from tests.unit.planner.problems import problem, traffic
+from tests.unit.planner.problems import briefly, problem, traffic
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def found() -> PlanResult:
-    return plan(problem(quality_min=57.0))
+    return briefly(problem(quality_min=57.0))
 
 
 def test_a_held_answer_begins_with_its_verdict_and_takes_no_time_a_token(found: PlanResult) -> None:
@@ -55,7 +55,7 @@ def test_what_is_reached_is_told_beside_what_is_asked(found: PlanResult) -> None
 def test_composition_promises_about_what_simulation_shows_of_each_metric() -> None:
     levels = tuple(Level(metric, 0.9, 100.0) for metric in ("ttft", "tpot", "e2e"))  # type: ignore[arg-type]
     given = problem(objective=Objective("cost", 0.95, 57.0, levels=levels), trace=traffic(200, 20.0))
-    found = plan(given)
+    found = briefly(given)
     search, routing = found.search, found.chosen.deployment.routing
     state = Refinement(search, Simulator.of(search.problem), found.loop.references)
     parts = composed(state, composer(search, 200), routing, state.menu(routing), EFFORT)

@@ -34,7 +34,7 @@ BOUND_S = 6.0
 
 def plan(known: Problem) -> PlanResult:
     """With a short search, from which gears are found as from any."""
-    return planning.plan(known, effort=Effort(routings=3, combinations=200, simulated_requests=60_000))
+    return planning.plan(known, effort=Effort(routings=3, combinations=200, simulated_requests=8_000))
 
 
 def spiky(seconds: int = 120, calm: float = 12.0, spike: float = 60.0) -> Trace:

@@ -4,8 +4,7 @@ import pytest
 
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.objective import Level, Objective
-from cascadia.planner.plan import plan
-from tests.unit.planner.problems import problem, traffic
+from tests.unit.planner.problems import briefly, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +15,7 @@ def test_a_level_that_binds_is_kept() -> None:
     """At this bar the cheapest plan holds answers for their verdict; a bound on TTFT forbids that."""
 
     def told(*levels: Level) -> tuple[float, float]:
-        found = plan(
+        found = briefly(
             problem(objective=Objective("cost", 0.95, 57.0, levels=levels), trace=BUSY)
         ).plan.predicted
         return found.ttft.p95_s, found.usd_per_hour
@@ -32,4 +31,4 @@ def test_the_message_names_the_level_that_binds_and_a_value_that_plans() -> None
     given = problem(objective=Objective("quality", 0.95, None, levels=(loose, tight)), trace=BUSY)
     binding = "TTFT p95 <= 0.005 s is below what 8 GPUs reach with end to end p95 <= 60 s"
     with pytest.raises(Infeasible, match=rf"{binding}; the lowest found is 0\.\d+ s"):
-        plan(given)
+        briefly(given)

@@ -17,10 +17,10 @@ from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json, write_plan
 from cascadia.planner.baselines.compare import ours
 from cascadia.planner.baselines.single_model import searched
-from cascadia.planner.plan import PlanResult, open_search, plan, routings_of
+from cascadia.planner.plan import PlanResult, open_search, routings_of
 from cascadia.planner.refinement import best as ways
 from cascadia.planner.refinement.mixed_search import capable, mixtures
-from cascadia.planner.refinement.refine import EFFORT, rank
+from cascadia.planner.refinement.refine import rank
 from cascadia.planner.replay.replay import gate_decisions, replay
 from cascadia.planner.search.context import start_search
 from cascadia.report import words
@@ -56,7 +56,7 @@ def coarse(quality_min: float = 62.0, *, stages: int = 2, levels: int = 3) -> Pr
 
 @cache
 def planned(quality_min: float) -> PlanResult:
-    return plan(coarse(quality_min))
+    return briefly(coarse(quality_min))
 
 
 @pytest.mark.parametrize(("stages", "levels", "bar"), [(2, 3, 62.0), (3, 1, 56.0)])
@@ -98,7 +98,7 @@ def test_nobody_is_worse_off_for_there_being_mixtures(bar: float, monkeypatch: p
     mixed = planned(bar).plan
     with monkeypatch.context() as without:
         without.setattr(ways, "with_mixed", lambda found, *_: found)
-        plain = plan(given).plan
+        plain = briefly(given).plan
     assert plain.mixture is None
     assert mixed.predicted.usd_per_hour <= plain.predicted.usd_per_hour
     assert mixed.predicted.quality.lower >= bar
@@ -146,8 +146,8 @@ def test_a_written_mixture_is_played_again_as_it_was_planned(tmp_path: Path) -> 
 def test_compare_plans_with_mixtures_too() -> None:
     given = coarse()
     with open_search(given) as search:
-        with_them = ours(search, EFFORT)
-        without = searched("cascadia", search, EFFORT)
+        with_them = ours(search, SHORT)
+        without = searched("cascadia", search, SHORT)
     assert with_them.best is not None
     assert without.best is not None
     assert rank(given, with_them.best) < rank(given, without.best)

@@ -20,7 +20,7 @@ from cascadia.planner.refinement.supersets import best_of_parts
 from cascadia.planner.search.context import start_search
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.solver import solver
-from tests.benchmarks.supersets import KINDS, SOME, best_value, drawn, worse
+from tests.benchmarks.supersets import FEW, KINDS, SOME, best_value, drawn, worse
 from tests.unit.planner.problems import LARGE, NODE, problem, traffic
 
 CASES = 2
@@ -29,11 +29,11 @@ CASES = 2
 
 @pytest.mark.parametrize("seed", range(CASES))
 def test_a_pool_more_never_makes_the_plan_worse(seed: int) -> None:
-    assert worse(KINDS["pools"](seed)) == 0
+    assert worse(replace(KINDS["pools"](seed), efforts=(FEW, FEW))) == 0
 
 
 def test_nor_where_cheaper_plans_that_are_as_fast_are_looked_for() -> None:
-    assert worse(KINDS["pools-fast"](2)) == 0
+    assert worse(replace(KINDS["pools-fast"](2), efforts=(FEW, FEW))) == 0
 
 
 def test_a_stage_more_costs_nothing_but_what_it_widens_the_bounds_on_quality() -> None:
@@ -42,10 +42,10 @@ def test_a_stage_more_costs_nothing_but_what_it_widens_the_bounds_on_quality() -
 
 def test_none_of_three_pools_and_no_pair_is_better_than_all() -> None:
     whole = drawn(3, 3)
-    all_of_them = best_value(whole, SOME)
+    all_of_them = best_value(whole, FEW)
     pools = whole.cluster.pools
     for kept in [pools[:1], pools[1:2], pools[2:], pools[:2], pools[1:], (pools[0], pools[2])]:
-        assert all_of_them <= best_value(replace(whole, cluster=Cluster(kept)), SOME) + 1e-9
+        assert all_of_them <= best_value(replace(whole, cluster=Cluster(kept)), FEW) + 1e-9
 
 
 def test_in_little_time_the_best_pool_is_searched_once_more_before_several_are() -> None:

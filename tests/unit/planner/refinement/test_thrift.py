@@ -5,15 +5,13 @@ from dataclasses import replace
 import pytest
 
 from cascadia.domain.objective import Objective
-from cascadia.planner.plan import PlanResult, plan
+from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.refinement.thrift import cheapest_beside
 from cascadia.planner.sensitivity.knee import knee
-from tests.unit.planner.problems import LARGE, NODE, problem, traffic
+from tests.unit.planner.problems import FIVE, LARGE, LEAST, NODE, briefly, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
-
-SOME = Effort(simulated_requests=40_000)
 
 
 def planned(within: float, latency_max_s: float | None = None) -> PlanResult:
@@ -23,7 +21,7 @@ def planned(within: float, latency_max_s: float | None = None) -> PlanResult:
         trace=traffic(rate_rps=20),
         objective=Objective("latency", 0.95, 52.0, latency_max_s, within=within),
     )
-    return plan(asked, effort=SOME)
+    return briefly(asked)
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +67,12 @@ def test_without_tolerance_the_fastest_is_taken(thrifty: PlanResult) -> None:
     assert exact.fastest.deployment.key == thrifty.fastest.deployment.key
 
 
+def test_a_brief_search_stays_brief_where_cheaper_ones_are_looked_for() -> None:
+    """For those 1,500 deployments were simulated after a search that had tried 16."""
+    found = briefly(problem(FIVE[1:4], judge=hosted_judge()), effort=LEAST)
+    assert len(found.candidates) < 100
+
+
 def test_the_knee_is_what_none_beats_in_both(thrifty: PlanResult) -> None:
     points = knee(thrifty)
     dollars, latency = [p.usd_per_hour for p in points], [p.latency_s for p in points]
@@ -82,7 +86,7 @@ def test_ten_times_the_gpus_are_no_worse_and_no_dearer_where_quality_is_sought()
     asked = Objective("quality", 0.95, latency_max_s=6.0)
     quick = Effort(1, 60, 200, simulated_requests=0, fewest_simulations=4)
     few, many = (
-        plan(
+        briefly(
             problem(
                 [LARGE], pools=[replace(NODE, nodes=nodes)], trace=traffic(100, rate_rps=10), objective=asked
             ),

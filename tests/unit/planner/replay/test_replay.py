@@ -13,7 +13,6 @@ from cascadia.domain.plan import Plan, Predicted
 from cascadia.domain.problem import Judge
 from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import read_plan, write_plan
-from cascadia.planner.plan import plan
 from cascadia.planner.replay.replay import replay
 from cascadia.planner.stability.certificate import MOST_ROUNDS
 from cascadia_traces.trace import Trace
@@ -67,7 +66,7 @@ def made(request: pytest.FixtureRequest) -> Made:
 def test_unequal_replicas_are_written_as_they_were_simulated(tmp_path: Path) -> None:
     pools = (Pool("b", "h100-sxm", 1, 1, 3.0), Pool("a", "l40s", 1, 3, 1.0))
     table = rising_table(1)
-    found = plan(
+    found = briefly(
         problem((SMALL,), pools=pools, judge=ON_ROUTER, trace=FAST, table=table, quality_min=0.0)
     ).plan
     shares = [g.share / g.count for g in found.stages[0].replicas]

@@ -14,7 +14,7 @@ from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.baselines.compare import systems
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.simulation import Simulator
-from cascadia.planner.plan import open_search, plan
+from cascadia.planner.plan import open_search
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.search.context import find_shapes
@@ -33,6 +33,7 @@ from tests.unit.planner.problems import (
     MEDIUM,
     ON_ROUTER,
     SMALL,
+    briefly,
     hosted_judge,
     problem,
     quality_table,
@@ -225,7 +226,7 @@ def drawn(seed: int) -> Problem:
 
 def planned(given: Problem) -> tuple[Plan | None, str]:
     try:
-        return plan(given).plan, ""
+        return briefly(given).plan, ""
     except Infeasible as refused:
         return None, str(refused)
 
@@ -249,7 +250,7 @@ def test_every_plan_holds_when_its_trace_is_played_eight_times(seed: int) -> Non
             assert "above what any routing" in why or "no tenth of that rate" in why
             return
         given = at_rate(given, float(rate[1]) / given.workload.rate_rps)
-        made = plan(given).plan
+        made = briefly(given).plan
     assert made.stability is not None
     assert made.headroom is not None
     assert made.headroom >= 1.0

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from cascadia.domain.problem import Problem
-from cascadia.planner.plan import plan
 from cascadia.planner.refinement.state import windowed
 from cascadia.planner.tables.loads import cached_tokens, found_in, keeps_blocks
 from cascadia_sim.engine.dispatch import Replica
@@ -15,7 +14,7 @@ from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.catalogue import architecture
 from cascadia_traces.trace import Trace
-from tests.unit.planner.problems import MEDIUM, NODE, problem, traffic
+from tests.unit.planner.problems import MEDIUM, NODE, briefly, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -94,7 +93,7 @@ def test_a_stretch_of_the_trace_keeps_its_blocks() -> None:
 
 def test_a_plan_with_caches_is_no_slower() -> None:
     """On one node: what prompts share is prefilled once."""
-    with_caches, without = plan(shared()).plan, plan(shared(prefix_caching=False)).plan
+    with_caches, without = briefly(shared()).plan, briefly(shared(prefix_caching=False)).plan
     assert with_caches.predicted.e2e.p95_s < without.predicted.e2e.p95_s
     assert with_caches.predicted.ttft.p50_s < without.predicted.ttft.p50_s
     assert with_caches.cluster.pools == (NODE,)
