@@ -68,7 +68,7 @@ def test_without_tolerance_the_fastest_is_taken(thrifty: PlanResult) -> None:
 
 
 def test_a_brief_search_stays_brief_where_cheaper_ones_are_looked_for() -> None:
-    """For those 1,500 deployments were simulated after a search that had tried 16."""
+    """Of 1,555 deployments that were simulated, 1,535 were for those."""
     found = briefly(problem(FIVE[1:4], judge=hosted_judge()), effort=LEAST)
     assert len(found.candidates) < 100
 
