@@ -226,4 +226,16 @@ EQUIVALENT = (
         "row for row in rows if all(isfinite(row[name] or 1.0) and row[name] is not None for name in needed)",
         "both are finite",
     ),
+    Equivalent(
+        "judge/cascadia_judge/injection/normalise.py",
+        'blank, count = "", 256',
+        'blank, count = "", 512',
+        "a longer look at first finds the same letters, a little earlier or later",
+    ),
+    Equivalent(
+        "cascadia/dispatch/matching.py",
+        "load, wait_s = load * (1 - 1 / max(1, r.running)), self._wait_s(r, now_s)",
+        "load, wait_s = load * (1 - 1 / max( 0, r.running)), self._wait_s(r, now_s)",
+        "a replica without room runs one request or more",
+    ),
 )

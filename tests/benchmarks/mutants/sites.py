@@ -79,10 +79,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Mutant:
-    """`before` and `after` are the line that differs, without its indentation."""
+    """`before` and `after` are the line that differs, without its indentation; `lines` are those of its statement."""
 
     path: Path
     line: int
+    lines: range
     operator: str
     before: str
     after: str
@@ -114,7 +115,20 @@ def mutant(root: Path, site: Site, way: int) -> Mutant | None:
     if turned is None or _same(source, turned):
         return None
     before, after = _difference(source, turned)
-    return Mutant(site.path, site.line, name.removeprefix("core/"), before, after, turned)
+    lines = _statement(source, site.line)
+    return Mutant(site.path, site.line, lines, name.removeprefix("core/"), before, after, turned)
+
+
+def _statement(source: str, line: int) -> range:
+    """Lines of the innermost statement at `line`; of one with a body, those before it."""
+    found = range(line, line + 1)
+    for node in ast.walk(ast.parse(source)):  # outermost first
+        if isinstance(node, ast.stmt | ast.excepthandler):
+            body = getattr(node, "body", None)
+            end = max(body[0].lineno, node.lineno + 1) if body else (node.end_lineno or node.lineno) + 1
+            if node.lineno <= line < end:
+                found = range(node.lineno, end)
+    return found
 
 
 def _same(one: str, other: str) -> bool:

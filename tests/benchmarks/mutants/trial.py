@@ -1,88 +1,134 @@
-"""Trials of mutants, one after another, in a copy of the tree that is theirs alone."""
+"""A run of chosen tests in a fork of this process, which has imported what they need of others: with a module's source
+turned as it is imported, and up to the first test that fails.
+"""
 
 import os
-import shutil
+import select
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from importlib import import_module
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Literal
+from types import CodeType
+from typing import Any
 
-from tests.benchmarks.mutants.sites import Mutant
+import pytest
 
-COPIED = (
-    "cascadia",
-    "sim",
-    "judge",
-    "traces",
-    "tests",
-    "docs",
-    "deploy",
-    "docker",
-    "pyproject.toml",
-    "Makefile",
+from tests.data import ROOT
+
+OTHERS = (
+    "fastapi",
+    "httpx",
+    "hypothesis",
+    "numba",
+    "numpy",
+    "pandas",
+    "pulp",
+    "pyarrow.parquet",
+    "scipy.optimize",
 )
-NOTHING_RUN = 5
-"""pytest's exit code where it found no test."""
-
-Outcome = Literal["passed", "failed", "timed out", "no tests"]
-
-
-def copy(root: Path, to: Path) -> None:
-    """Files keep their times, so that what is compiled once stays compiled."""
-    for name in COPIED:
-        if (root / name).is_dir():
-            shutil.copytree(root / name, to / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy2(root / name, to / name)
+"""Packages that most tests import, each half a second."""
+IMPORTED = "ignore:Module already imported:pytest.PytestAssertRewriteWarning"
+OPTIONS = (
+    "-q",
+    "--no-header",
+    "-W",
+    IMPORTED,
+    *(f"-pno:{name}" for name in ("cacheprovider", "cov", "xdist")),
+)
 
 
-@contextmanager
-def turned(root: Path, mutant: Mutant) -> Iterator[None]:
-    """The file is the mutant's meanwhile."""
-    path = root / mutant.path
-    kept = path.with_suffix(".kept")
-    path.rename(kept)
-    try:
-        path.write_text(mutant.source)
-        yield
-    finally:
-        kept.replace(path)
+def prepare() -> None:
+    """This process, so that its forks are quick and alike: hypothesis draws the same, public data is absent."""
+    os.environ |= {"CASCADIA_CI": "1", "CASCADIA_DATA": str(ROOT / "absent")}
+    sys.dont_write_bytecode = False
+    for name in OTHERS:
+        import_module(name)
 
 
-def run(root: Path, tests: Sequence[Path], limit_s: float) -> Outcome:
-    """What `tests` say of the tree at `root`, up to the first that fails."""
-    if not tests:
-        return "no tests"
-    packages = [root, *(root / name for name in ("sim", "judge", "traces"))]
-    environment = os.environ | {
-        "PYTHONPATH": os.pathsep.join(map(str, packages)),
-        "CASCADIA_CI": "1",
-        "CASCADIA_DATA": str(root / "absent"),
-        "NUMBA_CACHE_DIR": str(root / ".numba"),
-    }
-    options = ("-x", "-q", "--no-header", "-p", "no:cacheprovider", "-p", "no:xdist")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "pytest", *options, *map(str, tests)],
-        cwd=root,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    try:
-        code = process.wait(timeout=limit_s)
-    except subprocess.TimeoutExpired:
-        return "timed out"
-    finally:
-        _end(process)
-    return "passed" if code == 0 else "no tests" if code == NOTHING_RUN else "failed"
+def run(files: Sequence[str], *plugins: object, limit_s: float, stop: bool = True) -> bool | None:
+    """Whether the tests of `files` pass, in a fork; none where they take longer than `limit_s` by the clock.
+
+    Without `stop` all are run, not only up to the first that fails."""
+    with tempfile.TemporaryDirectory(prefix="cascadia-mutants-") as folder:
+        arguments = [*OPTIONS, *(["-x"] if stop else []), "--basetemp", f"{folder}/tests", *files]
+        code = forked(lambda: pytest.main(arguments, plugins=plugins), limit_s)
+    return None if code is None else code == pytest.ExitCode.OK
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    """With whatever the tests have started."""
+def forked(work: Callable[[], int], limit_s: float) -> int | None:
+    """The code that `work` ends with in a fork, which ends with all that it has started."""
+    pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            os.setsid()
+            nothing = os.open(os.devnull, os.O_RDWR)
+            for stream in range(3):
+                os.dup2(nothing, stream)
+            code = work()
+        finally:
+            os._exit(code)
+    ended = os.pidfd_open(pid)
+    in_time, _, _ = select.select([ended], [], [], limit_s)
+    os.close(ended)
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait(timeout=30)
+        os.killpg(pid, signal.SIGKILL)
+    _, status = os.waitpid(pid, 0)
+    return os.waitstatus_to_exitcode(status) if in_time else None
+
+
+class Limited:
+    """A plugin of pytest: a test fails where it takes more than its limit of CPU seconds."""
+
+    def __init__(self, limit_s: float) -> None:
+        self._limit_s = limit_s
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, object, object]:
+        signal.signal(signal.SIGVTALRM, lambda *_: pytest.fail("it takes too long"))
+        signal.setitimer(signal.ITIMER_VIRTUAL, self._limit_s)
+        try:
+            return (yield)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+
+
+class Chosen:
+    """A plugin of pytest: of the tests found only `tests` are run, in that order."""
+
+    def __init__(self, tests: Sequence[str]) -> None:
+        self._tests = tests
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        found = {item.nodeid: item for item in items}
+        items[:] = [found[test] for test in self._tests if test in found]
+
+
+class Turned:
+    """A plugin of pytest: the file `path` is imported as `source`."""
+
+    def __init__(self, path: Path, source: str) -> None:
+        self._path, self._source = str(path), source
+
+    def pytest_configure(self) -> None:
+        read = SourceFileLoader.get_code
+
+        def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
+            if loader.path != self._path:
+                return read(loader, name)
+            return compile(self._source, self._path, "exec", dont_inherit=True)
+
+        SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
+
+
+class Interpreted:
+    """A plugin of pytest: kernels are not compiled."""
+
+    def pytest_configure(self) -> None:
+        config: Any = import_module("numba.core.config")
+        config.DISABLE_JIT = True

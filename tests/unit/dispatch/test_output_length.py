@@ -74,6 +74,15 @@ def test_the_largest_request_is_that_with_the_longest_answers_and_of_equals_read
     assert in_turn((10, 90), (20, 300), (30, 300), times=64).largest == Largest(20, 300.0)
 
 
+def test_a_quarter_more_answers_make_new_cells_and_256_are_always_enough() -> None:
+    length = in_turn((10, 20), (1000, 400), times=1024)
+    for _ in range(255 - length._new):
+        length.seen(10, 900)
+    assert length.expected(10).mean == 20.0
+    length.seen(10, 900)
+    assert length.expected(10).mean > 20.0
+
+
 def test_what_was_told_is_judged_once_there_were_128_of_it() -> None:
     """Answers are told once there are 192 of them: twelve cells' worth."""
     length = in_turn((10, 20), (1000, 400), times=(192 + ENOUGH_TOLD) // 2 - TOLD_ANEW // 2)

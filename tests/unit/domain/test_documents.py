@@ -34,6 +34,10 @@ def test_a_stage_is_told_by_its_name_and_says_only_what_is_not_the_router_s_defa
     made = of(stage("a", ONE, max_tokens=100), stage("b", ONE, max_tokens=200), stage("c", ONE))
     told = [made.stage_document(name) for name in "abc"]
     assert told == [{"max_tokens": 100}, {"max_tokens": 200}, {}]
+    turned = of(
+        stage("c", ONE, max_tokens=300), stage("b", ONE, max_tokens=200), stage("a", ONE, max_tokens=100)
+    )
+    assert [turned.stage_document(name)["max_tokens"] for name in "abc"] == [100, 200, 300]
 
 
 def test_a_rule_of_sharing_is_told_with_the_bound_that_it_needs() -> None:

@@ -65,6 +65,7 @@ def test_a_finite_latency_is_all_gain_where_today_s_has_no_end() -> None:
         ({"candidate": forecast(1.0, gpus=9)}, "takes 9 GPUs of h100, and there are 8"),
         ({"candidate": forecast(1.0, misses=0.3)}, "the new plan breaks its bounds"),
         ({"moved_at_s": [h * HOUR_S for h in range(6)]}, "6 moves in a day are enough"),
+        ({"moved_at_s": [-14.1 * HOUR_S, *(h * HOUR_S for h in range(-13, -7))]}, "6 moves in a day are enough"),
     ],
 )  # fmt: skip
 def test_else_it_keeps_todays_plan_and_says_why(changes: dict[str, object], said: str) -> None:

@@ -24,13 +24,15 @@ def write(folder: Path, name: str, kind: str, *rows: Row) -> None:
 
 
 def test_requests_come_by_arrival_with_the_scores_of_each_stage(tmp_path: Path) -> None:
-    write(tmp_path, "b", REQUESTS, request(3.0, ("small", 80.0)), request(5.0))
+    write(tmp_path, "b", REQUESTS, request(3.0, ("small", 80.0)), request(5.0) | {"gear": 2})
     write(tmp_path, "a", REQUESTS, request(4.0, ("small", 20.0), ("large", None)))
     samples = SampleFiles(tmp_path, ratio=0.5).read()
     assert samples.arrival_s.tolist() == [3.0, 4.0, 5.0]
     assert samples.ratio == 0.5
     np.testing.assert_array_equal(samples.scores["small"], [80.0, 20.0, np.nan])
     assert "large" not in samples.scores
+    assert samples.gear is not None
+    assert samples.gear.tolist() == [-1, -1, 2]
 
 
 def test_a_stage_that_was_asked_again_has_its_last_score_and_one_without_any_has_none(tmp_path: Path) -> None:

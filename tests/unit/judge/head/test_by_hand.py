@@ -25,7 +25,7 @@ from cascadia_judge.head.model_selection import see, teach
 from cascadia_judge.head.projection import Basis
 from cascadia_judge.head.rows import Row
 from cascadia_judge.head.training import Course, cross, fit, folds_of, train
-from cascadia_judge.scores.calibration import Calibration
+from cascadia_judge.scores.calibration import Calibration, smoothed
 from cascadia_judge.scores.certainty import Certainty
 from tests.unit.judge.head.test_columns import seen
 
@@ -294,6 +294,9 @@ def test_a_row_has_no_part_in_its_own_score() -> None:
     one, two = (cross(some, q, questions, (Q, A), SHORT) for q in (quality, other))
     fold = folds_of(questions, 2, 0)
     assert (one.raw == two.raw).tolist() == (fold == fold[0]).tolist()
+    for k in range(2):
+        others = smoothed(one.raw[fold != k], quality[fold != k])
+        assert one.quality[fold == k].tolist() == others(one.raw[fold == k]).tolist()
     assert one.quality.min() >= 0
     assert one.quality.max() <= 100
 

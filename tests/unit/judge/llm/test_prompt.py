@@ -90,6 +90,7 @@ def test_probabilities_give_the_expected_grade() -> None:
 
 def test_what_is_no_grade_is_left_aside_up_to_half() -> None:
     assert score_of({"9": 0.6, "The": 0.4}) == pytest.approx(100.0)
+    assert score_of({"9": 0.5, "The": 0.5}) == pytest.approx(100.0)
     with pytest.raises(BadVerdict, match="the judge wrote 'The'; answer with one digit"):
         score_of({"9": 0.4, "The": 0.6})
 

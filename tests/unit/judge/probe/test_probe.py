@@ -124,3 +124,6 @@ def test_too_little_to_learn_from_is_said() -> None:
     seen, quality = learnable(60)
     with pytest.raises(BadVerdict, match="all have quality 100"):
         train_probe(seen, quality * 0 + 100, [str(i) for i in range(60)], PLACE, about={})
+    for questions, said in ((10, "all have quality 100"), (9, "60 rows of 9 questions are too few")):
+        with pytest.raises(BadVerdict, match=said):
+            train_probe(seen, quality * 0 + 100, [str(i % questions) for i in range(60)], PLACE, about={})
