@@ -77,7 +77,7 @@ BENCHMARKS = (
         "mutants",
         "how many mutants of what decides are noticed by unit tests",
         7200,
-        ("--sample", "14", "--near"),
+        ("--sample", "14", "--quick"),
         needs_data=False,
     ),
     Benchmark("keys", "what a key and its limits cost a request", 120, needs_data=False),

@@ -6,8 +6,7 @@ from pathlib import Path
 from cascadia.controller.decide.settings import Settings
 
 
-def test_defaults_are_those_that_were_measured_with() -> None:
-    """Whoever changes one measures false alarms, delays and moves anew (`bench_controller_alarms`, `bench_adapt_day`)."""
+def test_defaults_change_only_on_purpose() -> None:
     told = asdict(Settings(Path("samples"), Path("spec.yaml")))
     assert told.pop("detection") == {
         "window_s": 10.0,
