@@ -5,12 +5,13 @@
 A place in the code is drawn (a comparison, an operator, a number, a condition, a loop, an exception), and one of
 Cosmic Ray's ways to turn it (a number is doubled). Its package's own tests are asked that execute the statement, the
 quickest first (`mutants/record.py`). A mutant that runs out of time is noticed. Those shown
-to be equivalent, in `mutants/equivalent.py`, do not count.
+to be equivalent, in `mutants/equivalent.py`, do not count. Files with compiled code are left out.
 Exits with 1 where fewer than 95 % are noticed.
 """
 
 import argparse
 import random
+import re
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,9 +20,9 @@ from pathlib import Path
 
 from tests.benchmarks.mutants.choice import files_of, rounds
 from tests.benchmarks.mutants.equivalent import EQUIVALENT
-from tests.benchmarks.mutants.record import interpreted, records
+from tests.benchmarks.mutants.record import records
 from tests.benchmarks.mutants.sites import Mutant, Site, mutant, sites
-from tests.benchmarks.mutants.trial import Chosen, Interpreted, Limited, Turned, prepare, run
+from tests.benchmarks.mutants.trial import Chosen, Limited, Turned, prepare, run
 from tests.benchmarks.report_table import markdown
 from tests.cpu_seconds import cpu_s
 from tests.data import ROOT
@@ -38,6 +39,8 @@ AREAS = {
 }  # fmt: skip
 """Files and folders whose mutants are tried; of the controller and the router the parts that decide."""
 ASKED = 0.95
+KERNEL = re.compile(r"^@(compiled|inlined|called_too|jitted)\b", re.MULTILINE)
+"""What a file of compiled code has: each of its mutants would take half a minute to compile."""
 TEST_S = 20.0
 """CPU seconds, of one test."""
 LIMIT_S = 900.0
@@ -81,7 +84,11 @@ def drawn(areas: Sequence[str], count: int, seed: int, only: str | None) -> list
 def _places(area: str, chance: random.Random, only: str | None) -> list[Site]:
     """Shuffled."""
     path, _, lines = (only or "").partition(":")
-    chosen = (file for file in files(area) if path in ("", str(file)))
+    chosen = (
+        file
+        for file in files(area)
+        if path in ("", str(file)) and not KERNEL.search((ROOT / file).read_text())
+    )
     found = [site for file in chosen for site in sites(ROOT, file) if _within(site.line, lines)]
     chance.shuffle(found)
     return found
@@ -96,11 +103,7 @@ def trial(one: Mutant, slow: bool) -> str:
     """What becomes of it: `noticed`, `timed out`, `survived` or `equivalent`."""
     if any((e.path, e.before, e.after) == (str(one.path), one.before, one.after) for e in EQUIVALENT):
         return "equivalent"
-    plugins = [
-        Turned(ROOT / one.path, one.source),
-        Limited(TEST_S),
-        *([Interpreted()] if interpreted(one.path) else []),
-    ]
+    plugins = (Turned(ROOT / one.path, one.source), Limited(TEST_S))
     sources = [Path(name) for names in AREAS.values() for name in names]
     for tests in rounds(records(one.path, sources, slow), one):
         passed = not tests or run(files_of(tests), Chosen(tests), *plugins, limit_s=LIMIT_S)

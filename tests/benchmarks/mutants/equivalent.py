@@ -238,4 +238,10 @@ EQUIVALENT = (
         "load, wait_s = load * (1 - 1 / max( 0, r.running)), self._wait_s(r, now_s)",
         "a replica without room runs one request or more",
     ),
+    Equivalent(
+        "cascadia/dispatch/latency_model.py",
+        "self.coefficients = Coefficients(*(t * scale for t, scale in zip(told, SCALE, strict=True)))",
+        "self.coefficients = Coefficients(*(t * scale for t, scale in zip(told, SCALE, strict=False)))",
+        "each coefficient has its scale, always",
+    ),
 )

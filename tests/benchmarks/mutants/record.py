@@ -2,13 +2,9 @@
 
 What is kept, in `.mutants`, holds while no source, and nothing that tests share, is changed; of tests only files that
 are new or changed are run again. Those marked slow have records of their own. Tests that fail are left out.
-
-Compiled code has no lines to see: a module with kernels has a record of its own, of the tests in the folder that
-mirrors the module's, whose kernels are interpreted.
 """
 
 import json
-import re
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -19,7 +15,7 @@ from pathlib import Path
 import coverage
 import pytest
 
-from tests.benchmarks.mutants.trial import Interpreted, Limited, run
+from tests.benchmarks.mutants.trial import Limited, run
 from tests.cpu_seconds import cpu_s
 from tests.data import ROOT
 
@@ -30,15 +26,14 @@ LEAVES = ("sim", "judge", "traces")
 RECORD_S = 7200.0
 """By the clock: longer than any package's tests take."""
 TEST_S = 300.0
-INTERPRETED_S = 2.0
 """CPU seconds of one test; one that takes longer is left out."""
 
 
 class Recorder(Limited):
     """A plugin of pytest: each test is a context of coverage.py, whose data is kept when all have run."""
 
-    def __init__(self, to: Path, sources: Sequence[Path], limit_s: float) -> None:
-        super().__init__(limit_s)
+    def __init__(self, to: Path, sources: Sequence[Path]) -> None:
+        super().__init__(TEST_S)
         self._to = to
         seen = [str(ROOT / source) + ("" if source.suffix else "/**") for source in sources]
         self._coverage = coverage.Coverage(data_file=str(to), config_file=False, include=seen)
@@ -85,29 +80,20 @@ class Recorded:
         return found & self.seconds.keys()
 
 
-def interpreted(path: Path) -> bool:
-    """Whether the file has kernels."""
-    return (
-        re.search(r"^@(compiled|inlined|called_too|jitted)\b", (ROOT / path).read_text(), re.MULTILINE)
-        is not None
-    )
-
-
 def records(path: Path, sources: Sequence[Path], slow: bool) -> list[Recorded]:
     """Of the tests of the package of the file `path`, with those marked slow where `slow`; lines of all `sources` are
     seen."""
-    package = path.parts[0] if path.parts[0] in LEAVES else path.parts[1]
-    if interpreted(path):
-        return _records(UNIT.joinpath(package, *path.parts[2:-1]), (path,), True, "slow or not slow")
-    quick = _records(UNIT / package, tuple(sources), False, "not slow")
-    return [*quick, *(_records(UNIT / package, tuple(sources), False, "slow") if slow else ())]
+    folder = UNIT / (path.parts[0] if path.parts[0] in LEAVES else path.parts[1])
+    marks = ("not slow", "slow") if slow else ("not slow",)
+    return [record for mark in marks for record in _records(folder, tuple(sources), mark)]
 
 
 @cache
-def _records(folder: Path, sources: tuple[Path, ...], without_compiler: bool, marked: str) -> list[Recorded]:
+def _records(folder: Path, sources: tuple[Path, ...], mark: str) -> list[Recorded]:
     tests = {str(test): _digest(test) for test in sorted(folder.rglob("test_*.py"))}
+    # LEGACY
     what = sha256(
-        f"{folder} {sources} {without_compiler}{marked.removeprefix('not slow')}".encode() + _shared()
+        f"{folder} {sources} {False}{mark.removeprefix('not slow')}".encode() + _shared()
     ).hexdigest()[:16]
     found = []
     for index in sorted(KEPT.glob(f"{what}-*.files")):
@@ -117,10 +103,8 @@ def _records(folder: Path, sources: tuple[Path, ...], without_compiler: bool, ma
     if tests:
         KEPT.mkdir(exist_ok=True)
         to = KEPT / f"{what}-{len(found)}"
-        print(f"recording what {len(tests)} files of {folder} execute, {marked}", file=sys.stderr, flush=True)
-        recorder = Recorder(to, sources, INTERPRETED_S if without_compiler else TEST_S)
-        plugins = [recorder, Interpreted()] if without_compiler else [recorder]
-        run([*tests, "-m", marked], *plugins, limit_s=RECORD_S, stop=False)
+        print(f"recording what {len(tests)} files of {folder} execute, {mark}", file=sys.stderr, flush=True)
+        run([*tests, "-m", mark], Recorder(to, sources), limit_s=RECORD_S, stop=False)
         to.with_suffix(".files").write_text(json.dumps(tests))
         found.append(_recorded(to, set(tests)))
     return found

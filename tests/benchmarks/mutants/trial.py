@@ -13,7 +13,6 @@ from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType
-from typing import Any
 
 import pytest
 
@@ -124,11 +123,3 @@ class Turned:
             return compile(self._source, self._path, "exec", dont_inherit=True)
 
         SourceFileLoader.get_code = get_code  # type: ignore[method-assign, assignment]
-
-
-class Interpreted:
-    """A plugin of pytest: kernels are not compiled."""
-
-    def pytest_configure(self) -> None:
-        config: Any = import_module("numba.core.config")
-        config.DISABLE_JIT = True

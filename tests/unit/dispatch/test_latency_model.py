@@ -124,6 +124,15 @@ def test_a_model_that_was_mistaken_so_many_times_in_a_row_is_begun_anew() -> Non
     assert max(model._doubt[i][i] for i in range(4)) == pytest.approx(DOUBT, rel=0.1)
 
 
+def test_one_answer_told_well_enough_ends_the_row_of_those_that_were_not() -> None:
+    seen, model = Seen(100, 0.0), LatencyModel(LINE)
+    model.took(seen, 10, 40.0)
+    assert model._mistaken == 1
+    model.error = 0.0
+    model.took(seen, 10, model.seconds(seen, 10))
+    assert model._mistaken == 0
+
+
 def test_a_coefficient_below_nothing_is_set_there_and_what_is_known_of_it_with_others_stays() -> None:
     apart = [[float(i == j) for j in range(4)] for i in range(4)]
     assert latency_model._none_below([-1.0, 2.0, 3.0, 4.0], apart) == [LEAST, 2.0, 3.0, 4.0]

@@ -72,5 +72,7 @@ def test_old_looks_are_forgotten_and_those_whose_file_has_gone_are_not(tmp_path:
     assert evaluations.count(0.0) == 1
     (tmp_path / "quality-a.parquet").unlink()
     assert evaluations.count(0.0) == 1
-    write(tmp_path, "b", QUALITY, *whole("q", at_s=11.0 + KEPT_S))
-    assert evaluations.count(0.0) == 1
+    write(tmp_path, "b", QUALITY, *whole("q", at_s=10.0 + KEPT_S))
+    assert evaluations.count(0.0) == 2
+    write(tmp_path, "c", QUALITY, *whole("r", at_s=11.0 + KEPT_S))
+    assert evaluations.count(0.0) == 2

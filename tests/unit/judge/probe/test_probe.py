@@ -117,6 +117,16 @@ def test_a_model_of_another_shape_is_refused(probed: Probed) -> None:
         probed.probe.read(other, 3)
 
 
+def test_chance_has_the_seed_0_where_none_is_given() -> None:
+    seen, quality = learnable(60)
+    questions = [str(i) for i in range(60)]
+    plain, seeded = (
+        train_probe(seen, quality, questions, PLACE, about={}, **given).scores.tolist()
+        for given in ({}, {"seed": 0})
+    )
+    assert plain == seeded
+
+
 def test_too_little_to_learn_from_is_said() -> None:
     seen, quality = learnable(40)
     with pytest.raises(BadVerdict, match="40 rows of 40 questions are too few"):
