@@ -21,7 +21,7 @@ from cascadia_judge.head.file import BYTES_MAX, dump, load
 from cascadia_judge.head.head import Head, raw_score
 from cascadia_judge.head.learned import Line, Trees
 from cascadia_judge.head.learners import Growth
-from cascadia_judge.head.model_selection import see, teach
+from cascadia_judge.head.model_selection import _candidates, see, teach
 from cascadia_judge.head.projection import Basis
 from cascadia_judge.head.rows import Row
 from cascadia_judge.head.training import Course, cross, fit, folds_of, train
@@ -274,6 +274,14 @@ def told(n: int = 60) -> tuple[Seen, np.ndarray, list[str]]:
     """Answers whose first number says what they are worth; two of each question."""
     some = seen(n, SIZE)
     return some, np.where(some.answer[:, 0] > 0, 100.0, 20.0), [f"q{i // 2}" for i in range(n)]
+
+
+def test_there_are_questions_where_one_has_a_length() -> None:
+    some = seen(4, SIZE)
+    shape = np.zeros_like(some.question_shape)
+    assert _candidates(replace(some, question_shape=shape), answered=False, reads=False) == []
+    shape[-1, 0] = 1.0
+    assert _candidates(replace(some, question_shape=shape), answered=False, reads=False) == [[(Q,)]]
 
 
 SHORT = Course(folds=2, growth=Growth(trees=2))
