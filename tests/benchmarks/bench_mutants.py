@@ -41,8 +41,6 @@ AREAS = {
 ASKED = 0.95
 KERNEL = re.compile(r"^@(compiled|inlined|called_too|jitted)\b", re.MULTILINE)
 """What a file of compiled code has: each of its mutants would take half a minute to compile."""
-TEST_S = 20.0
-"""CPU seconds, of one test."""
 LIMIT_S = 900.0
 """By the clock: longer than a round takes on a busy machine."""
 
@@ -103,7 +101,7 @@ def trial(one: Mutant, slow: bool) -> str:
     """What becomes of it: `noticed`, `timed out`, `survived` or `equivalent`."""
     if any((e.path, e.before, e.after) == (str(one.path), one.before, one.after) for e in EQUIVALENT):
         return "equivalent"
-    plugins = (Turned(ROOT / one.path, one.source), Limited(TEST_S))
+    plugins = (Turned(ROOT / one.path, one.source), Limited())
     sources = [Path(name) for names in AREAS.values() for name in names]
     for tests in rounds(records(one.path, sources, slow), one):
         passed = not tests or run(files_of(tests), Chosen(tests), *plugins, limit_s=LIMIT_S)

@@ -1,2 +1,1 @@
-"""Mutation testing: sites in the source, the tests nearest to each, trials in a copy of the tree, and mutants that are
-equivalent to the program."""
+"""Mutation testing: sites in the source, tests that execute each, trials in forks, and mutants that are equivalent."""

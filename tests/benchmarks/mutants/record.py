@@ -1,7 +1,8 @@
 """Which of a package's own tests execute a line, and how long each takes: run once with coverage.py, and kept.
 
 What is kept, in `.mutants`, holds while no source, and nothing that tests share, is changed; of tests only files that
-are new or changed are run again. Those marked slow have records of their own. Tests that fail are left out.
+are new or changed are run again. Those marked slow have records of their own. Tests that fail, or take more than
+`TEST_S`, are left out.
 """
 
 import json
@@ -25,22 +26,20 @@ LEAVES = ("sim", "judge", "traces")
 """Folders of leaf packages; those of their tests have the same names."""
 RECORD_S = 7200.0
 """By the clock: longer than any package's tests take."""
-TEST_S = 300.0
-"""CPU seconds of one test; one that takes longer is left out."""
 
 
 class Recorder(Limited):
     """A plugin of pytest: each test is a context of coverage.py, whose data is kept when all have run."""
 
     def __init__(self, to: Path, sources: Sequence[Path]) -> None:
-        super().__init__(TEST_S)
         self._to = to
         seen = [str(ROOT / source) + ("" if source.suffix else "/**") for source in sources]
         self._coverage = coverage.Coverage(data_file=str(to), config_file=False, include=seen)
         self._seconds: dict[str, float] = {}
         self._failed: set[str] = set()
 
-    def pytest_configure(self) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
         self._coverage.start()
 
     @pytest.hookimpl(wrapper=True)

@@ -40,6 +40,10 @@ OPTIONS = (
 )
 
 
+TEST_S = 20.0
+"""CPU seconds."""
+
+
 def prepare() -> None:
     """This process, so that its forks are quick and alike: hypothesis draws the same, public data is absent."""
     os.environ |= {"CASCADIA_CI": "1", "CASCADIA_DATA": str(ROOT / "absent")}
@@ -81,15 +85,12 @@ def forked(work: Callable[[], int], limit_s: float) -> int | None:
 
 
 class Limited:
-    """A plugin of pytest: a test fails where it takes more than its limit of CPU seconds."""
-
-    def __init__(self, limit_s: float) -> None:
-        self._limit_s = limit_s
+    """A plugin of pytest: a test fails where it takes more than `TEST_S`."""
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self) -> Generator[None, object, object]:
         signal.signal(signal.SIGVTALRM, lambda *_: pytest.fail("it takes too long"))
-        signal.setitimer(signal.ITIMER_VIRTUAL, self._limit_s)
+        signal.setitimer(signal.ITIMER_VIRTUAL, TEST_S)
         try:
             return (yield)
         finally:
@@ -114,7 +115,8 @@ class Turned:
     def __init__(self, path: Path, source: str) -> None:
         self._path, self._source = str(path), source
 
-    def pytest_configure(self) -> None:
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_load_initial_conftests(self) -> None:
         read = SourceFileLoader.get_code
 
         def get_code(loader: SourceFileLoader, name: str) -> CodeType | None:
