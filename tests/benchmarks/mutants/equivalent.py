@@ -244,4 +244,16 @@ EQUIVALENT = (
         "self.coefficients = Coefficients(*(t * scale for t, scale in zip(told, SCALE, strict=False)))",
         "each coefficient has its scale, always",
     ),
+    Equivalent(
+        "cascadia/controller/decide/phases.py",
+        "looking = Phase.WATCHING if event is Event.ENOUGH else self.phase",
+        "looking = Phase.WATCHING if event == Event.ENOUGH else self.phase",
+        "members of an enum are equal where they are the same",
+    ),
+    Equivalent(
+        "sim/cascadia_sim/cascade/stage.py",
+        "threads = min(os.cpu_count() or 1, replicas, replica.size // REQUESTS_WORTH_A_THREAD)",
+        "threads = min(os.cpu_count() or 1, replicas, replica.size + REQUESTS_WORTH_A_THREAD)",
+        "replicas share nothing: on one thread they end as on several",
+    ),
 )

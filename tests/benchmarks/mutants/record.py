@@ -90,10 +90,7 @@ def records(path: Path, sources: Sequence[Path], slow: bool) -> list[Recorded]:
 @cache
 def _records(folder: Path, sources: tuple[Path, ...], mark: str) -> list[Recorded]:
     tests = {str(test): _digest(test) for test in sorted(folder.rglob("test_*.py"))}
-    # LEGACY
-    what = sha256(
-        f"{folder} {sources} {False}{mark.removeprefix('not slow')}".encode() + _shared()
-    ).hexdigest()[:16]
+    what = sha256(f"{folder} {sources} {mark}".encode() + _shared()).hexdigest()[:16]
     found = []
     for index in sorted(KEPT.glob(f"{what}-*.files")):
         recorded = json.loads(index.read_text())
