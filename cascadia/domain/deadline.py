@@ -5,7 +5,7 @@ part of a search gets a share of what is left, so that the first does not use up
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 
 TIME_LIMIT_S = 300.0
@@ -46,6 +46,10 @@ class Deadline:
     def part(self, share: float) -> "Deadline":
         """Deadline after that share of what is left."""
         return Deadline(self.left_s * share, clock=self._clock, left_out=self._left_out)
+
+    def has_left_out(self, names: Iterable[str]) -> None:
+        """Takes note of what was left out for it elsewhere."""
+        self._left_out |= dict.fromkeys(names)
 
     @property
     def left_out(self) -> tuple[str, ...]:

@@ -27,7 +27,9 @@ from cascadia.planner.account.goes_on import goes_on_notes
 from cascadia.planner.account.losses import node_losses
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
+from cascadia.planner.baselines.aside import Aside
 from cascadia.planner.baselines.rivals import their_deployments
+from cascadia.planner.beside.forked import can_fork
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
@@ -93,7 +95,7 @@ class PlanResult:
     `fastest`: the best candidate by the goal alone; `chosen` may be slower by the objective's `within`, or, where
     quality is sought, as far as its bounds allow. `run` is on the `ladder`, where there is one; `alone` is then that of
     the plan's own setting. `setting` of exits, where the plan has any; the search is then of the stages as it leaves
-    them.
+    them. `aside`: what the report shows beside the plan, where other processes look for it.
     """
 
     plan: Plan
@@ -109,6 +111,7 @@ class PlanResult:
     ladder: FoundLadder | None = None
     alone: CascadeRun | None = None
     setting: Setting | None = None
+    aside: Aside | None = None
 
     @property
     def fastest_s(self) -> float:
@@ -123,8 +126,12 @@ def plan(
     progress: Callable[[str], None] = lambda _: None,
     clock: Callable[[], float] = time.monotonic,
     deadline: Deadline | None = None,
+    processes: bool = False,
 ) -> PlanResult:
     """The plan for `problem`; at the `deadline` (None: none) the best found by then, with notes on what was left out.
+
+    `processes`: with more than one core, other processes search for what waits for nothing else, the report's part
+    included. They are forked: only for a process of our own.
 
     Raises `Infeasible` where a stage needs more GPUs than there are, or no plan keeps the objective's bounds,
     `BadInput` for a stage that no number of them holds, and `OutOfTime` where no plan was found by the deadline.
@@ -138,7 +145,10 @@ def plan(
         return clock() - started
 
     def make(cluster: Cluster, part: Deadline) -> PlanResult:
-        return _plan(replace(problem, cluster=cluster), formulation, effort, progress, elapsed, part)
+        at_once = processes and can_fork()
+        return _plan(
+            replace(problem, cluster=cluster), formulation, effort, progress, elapsed, part, at_once=at_once
+        )
 
     result = best_way(problem.cluster, problem.objective, deadline, make)
     notes = (*result.notes, *on_demand_notes(problem.cluster, result.plan.cluster), *left_out_note(deadline))
@@ -153,6 +163,8 @@ def _plan(
     elapsed: Callable[[], float],
     deadline: Deadline,
     known: PlanResult | None = None,
+    *,
+    at_once: bool = False,
 ) -> PlanResult:
     """`known`: a plan at another rate, whose deployment is looked at where nothing else is found."""
     problem = affordable(problem)
@@ -184,6 +196,7 @@ def _plan(
             progress=progress,
             elapsed=elapsed,
             deadline=deadline,
+            at_once=at_once and problem.points is None,
         )
 
     routings, method = routings_of(problem)
@@ -205,19 +218,25 @@ def _planned(
     progress: Callable[[str], None],
     elapsed: Callable[[], float],
     deadline: Deadline,
+    at_once: bool = False,
 ) -> PlanResult:
     """Plan by one of `routings`. `also`: a plan without exits, whose replicas are looked at too. `known`: one at
-    another rate, whose deployment is looked at where nothing else is found.
+    another rate, whose deployment is looked at where nothing else is found. `at_once`: in several processes.
     """
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(os.cpu_count() or 1)
     search = start_search(problem, routings, threads, deadline.part(SEARCHED))
 
-    ways = Ways(lambda part: solver(part, formulation), effort, progress, _theirs)
     planning = asking(formulation, effort, progress)
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     progress("what others would deploy")
+    aside = Aside(search, _for_others(search), deadline) if at_once else None
+
+    def starts_of(part: Search) -> Sequence[Deployment]:
+        return aside.starts if aside is not None and part is search else _theirs(part)
+
+    ways = Ways(lambda part: solver(part, formulation), effort, progress, starts_of)
     starts: list[Deployment] = []
     if also is not None:
         starts += on_same_replicas(search, also.search, also.chosen.deployment)
@@ -231,10 +250,12 @@ def _planned(
     elsewhere = None if known is None else (known.chosen.deployment, known.search.routings)
     found = best_found(search, ways, also=starts, known=elsewhere)
     if found.best is None:
+        if aside is not None:
+            aside.close()
         search = replace(search, deadline=deadline)
         raise none_in_time(search, lambda: explain.why_none(search, found.loop, found.candidates, planning))
     found, cheaper = _with_cheaper(found)
-    search, best = found.search, found.best
+    changed, search, best = found.search is not search, found.search, found.best
     assert best is not None
     chosen = cheaper[0] if cheaper else best
     as_good = cheaper if problem.objective.goal == "quality" else ()
@@ -242,15 +263,18 @@ def _planned(
     placed = cheaper_on_gears(search, found.candidates, chosen, progress)
     if as_good:
         placed = as_good_on_gears(search, best, as_good, progress)
+    chosen = chosen if placed is None else placed.candidate
+    if aside is not None:
+        aside.look_around(search, found.loop, chosen, anew=changed)
     result = _finish(
         search,
         found,
-        chosen if placed is None else placed.candidate,
+        chosen,
         formulation=formulation,
         method=method,
         elapsed=elapsed,
     )
-    result = _with_gears(result, placed, progress, elapsed)
+    result = _with_gears(replace(result, aside=aside), placed, progress, elapsed)
     goes_on = result.chosen.certificate if result.ladder is None else result.ladder.certificate
     assert goes_on is not None
     result = replace(result, notes=(*result.notes, *goes_on_notes(goes_on, problem.objective)))
@@ -277,7 +301,11 @@ def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
 
 def _theirs(search: Search) -> list[Deployment]:
     """Deployments of others, for which a part of the time is spent."""
-    return their_deployments(replace(search, deadline=search.deadline.part(OTHERS)))
+    return their_deployments(replace(search, deadline=_for_others(search)))
+
+
+def _for_others(search: Search) -> Deadline:
+    return search.deadline.part(OTHERS)
 
 
 def _with_exits(

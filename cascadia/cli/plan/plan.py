@@ -187,6 +187,7 @@ def plan(
                 make_plan,
                 formulation=formulation,
                 progress=lambda text: step(None, text),
+                processes=folder is not None and not no_report,
             )
             result = planned_on_part(problem, make, plan_requests, deadline.part(PLANNED))
             if folder is not None:

@@ -16,8 +16,9 @@ from cascadia.planner.deployment.measures import (
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.gears.ladder import Goals
 from cascadia.planner.plan import PlanResult
+from cascadia.planner.refinement.other_bars import Bar
 from cascadia.planner.sensitivity.knee import knee
-from cascadia.planner.sensitivity.nearby import Bar, Sensitivity, sensitivity_of
+from cascadia.planner.sensitivity.nearby import Sensitivity, sensitivity_of
 from cascadia.planner.sensitivity.renting import renting
 from cascadia.report.data import (
     AttainmentCurve,

@@ -4,19 +4,63 @@ A plan starts from these deployments among others, so that it is at least level 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cascadia.planner.baselines.cascadeserve import cascadeserve
+from cascadia.planner.baselines.coin import coin
 from cascadia.planner.baselines.single_model import Entry, stand_alone
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.measures import latencies_s
+from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.refinement.refine import EFFORT, Effort
 from cascadia.planner.search.context import Search, allowed, restricted
 
 CASCADESERVE_ROUTINGS = 1
 FEW_STEPS = Effort(simulated_requests=60_000, fewest_simulations=8)
 """`cascadia compare` searches CascadeServe as long as a plan."""
+
+QUICKLY = ", a quick look"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rival:
+    """Another system's latencies (n), and where it stands."""
+
+    name: str
+    latency_s: NDArray[np.float64]
+    quantile_s: float
+    quality_mean: float
+    quality_lower: float
+    usd_per_hour: float
+
+
+def rivals(search: Search) -> list[Callable[[], Rival | None]]:
+    """Ways to make each: every model alone, whatever its quality; the coin and CascadeServe at the plan's bar. None
+    where a system has no answer."""
+
+    def rival(name: str, make: Callable[[], Entry]) -> Rival | None:
+        return _rival(search, name, make())
+
+    return [
+        *(
+            partial(rival, f"{stage.name} alone", partial(alone, search, s))
+            for s, stage in enumerate(search.problem.stages)
+        ),
+        partial(rival, "coin", partial(coin, search, EFFORT, with_rate=False)),
+        partial(rival, f"CascadeServe{QUICKLY}", partial(served, search)),
+    ]
+
+
+def _rival(search: Search, name: str, found: Entry) -> Rival | None:
+    if found.best is None or found.run is None:
+        return None
+    latency = latencies_s(found.run)
+    at = quantile_s(latency, search.quantile)
+    return Rival(name, latency, at, found.quality_mean, found.quality_lower, found.best.usd_per_hour)
 
 
 def alone(search: Search, stage: int) -> Entry:

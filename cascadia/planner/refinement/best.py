@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.refinement.carried_on import with_known
+from cascadia.planner.refinement.joined import Joined
 from cascadia.planner.refinement.mixed_search import where_none, with_mixed
 from cascadia.planner.refinement.nearly_full import fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, rank, within_limits
@@ -45,7 +46,8 @@ def best_found(
 
     `also`: starts of this search alone. `known`: a deployment and its routings, looked at where nothing else is found.
     """
-    found = best_of_parts(search, ways.solver_of, ways.effort, ways.progress, [*ways.starts(search), *also])
+    starts = Joined(ways.starts(search), also)
+    found = best_of_parts(search, ways.solver_of, ways.effort, ways.progress, starts)
     if found.best is None:
         resort = _otherwise(search, found, ways, known)
         if resort is None or resort.best is None:

@@ -129,11 +129,12 @@ def refine(
     whole = list(
         search.threads.map(lambda k: combine(state, composer, k, FEWER, whole_nodes(state, k)), routings)
     )
+    # Half of the budget; the rest is for steps, which find what no composed latency promised.
+    own = [*start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
+    # Remembered, while another process may still look for `starts`.
+    replace(state, seen={}).simulate(own)
     starts = [*starts, *_wholly_elsewhere(search), *_beforehand(search, effort, equal_parts=equal_parts)]
-    state.simulate(
-        # Half of the budget; the rest is for steps, which find what no composed latency promised.
-        [*starts, *start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
-    )
+    state.simulate([*starts, *own])
     if problem.objective.goal == "cost" and problem.objective.bounds:
         _tighten(state, composer, routings, effort)
     progress(f"refine: {len(state.seen)} cascades simulated")

@@ -19,6 +19,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.refinement.batch_tokens import rebudgeted
+from cascadia.planner.refinement.joined import Joined
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, rank, refine
 from cascadia.planner.refinement.thrift import Thrift, cheapest_beside, seeks
 from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
@@ -101,7 +102,7 @@ def best_of_parts(
         part = replace(part, deadline=search.deadline.part(1 / (len(every_part) - at)))
         if not whole:
             progress(f"on {' and '.join(sorted(names))} alone")
-        look(part, names, [*_starts(best, names), *(starts if whole else ())])
+        look(part, names, Joined(_starts(best, names), starts if whole else ()))
         if len(names) == 1 and part.deadline.passed:
             cut[names] = part
     assert (
