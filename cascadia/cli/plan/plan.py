@@ -1,10 +1,11 @@
 """`cascadia plan`: from a spec to a deployment, written as a folder."""
 
+from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -25,6 +26,10 @@ from cascadia.cli.shared.output import Output
 from cascadia.domain.deadline import PLANNED, TIME_LIMIT_S, Deadline
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level
+
+if TYPE_CHECKING:
+    from cascadia.domain.problem import Problem
+    from cascadia.planner.spec.overrides import Overrides
 
 
 @click.command()
@@ -143,33 +148,47 @@ def plan(
     spec's own values. Where all stages classify or rerank, SPEC is one of `cascadia schema policy`.
     """
     from cascadia.cli.shared.startup import collect_rarely, load_numba_alone
+    from cascadia.planner.beside.forked import Forked, can_fork
+
+    asked_gpus = tuple(pool_gpus(text) for text in gpus)
+
+    def change() -> "Overrides":
+        from cascadia.planner.spec.overrides import Overrides
+
+        return Overrides(
+            asked_gpus,
+            rate_rps,
+            quality_min,
+            latency_max_s=latency_max_s,
+            quantile=quantile,
+            confidence=confidence,
+            seed=seed,
+            within=within,
+            gears=gears,
+            levels=tuple(chain.from_iterable(levels)),
+            budget_usd_per_hour=budget_usd_per_hour,
+            pools=pools,
+        )
+
+    def read() -> Iterator["Problem"]:
+        from cascadia.planner.problem.read import read_problem
+
+        yield read_problem(spec, change())
 
     collect_rarely()
+    # Reading takes as long as it takes to load what plans.
+    reading = Forked(read) if can_fork() else read()
     load_numba_alone()
     from cascadia.cli.plan.outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
     from cascadia.cli.shared.compiling import telling_of_the_compiler
-    from cascadia.planner.problem.read import read_problem
+    from cascadia.planner.plan import plan as make_plan
     from cascadia.planner.spec.file import answers_in_one_pass
-    from cascadia.planner.spec.overrides import Overrides
+    from cascadia.planner.thinning import planned_on_part
 
-    change = Overrides(
-        tuple(pool_gpus(text) for text in gpus),
-        rate_rps,
-        quality_min,
-        latency_max_s=latency_max_s,
-        quantile=quantile,
-        confidence=confidence,
-        seed=seed,
-        within=within,
-        gears=gears,
-        levels=tuple(chain.from_iterable(levels)),
-        budget_usd_per_hour=budget_usd_per_hour,
-        pools=pools,
-    )
     if answers_in_one_pass(spec):
         from cascadia.cli.plan.one_pass import plan_and_write
 
-        plan_and_write(spec, change, out, force=force, reports=not no_report, output=output)
+        plan_and_write(spec, change(), out, force=force, reports=not no_report, output=output)
         return
     deadline = Deadline(time_limit_s)
     with ExitStack() as stack:
@@ -179,10 +198,7 @@ def plan(
 
             folder = stack.enter_context(output_dir(out, PLAN_FILES, force=force))
         with output.progress("reading") as bar, telling_of_the_compiler(bar) as step:
-            problem = read_problem(spec, change)
-            from cascadia.planner.plan import plan as make_plan
-            from cascadia.planner.thinning import planned_on_part
-
+            (problem,) = reading
             make = partial(
                 make_plan,
                 formulation=formulation,
