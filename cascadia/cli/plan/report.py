@@ -4,6 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia import __version__
+from cascadia.planner.baselines.other_bars import Bar
 from cascadia.planner.deployment.measures import (
     ATTAINMENT,
     attainment,
@@ -16,7 +17,6 @@ from cascadia.planner.deployment.measures import (
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.gears.ladder import Goals
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.refinement.other_bars import Bar
 from cascadia.planner.sensitivity.knee import knee
 from cascadia.planner.sensitivity.nearby import Sensitivity, sensitivity_of
 from cascadia.planner.sensitivity.renting import renting

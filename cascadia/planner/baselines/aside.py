@@ -10,11 +10,11 @@ from functools import cached_property, partial
 from typing import Any
 
 from cascadia.domain.deadline import Deadline
+from cascadia.planner.baselines.other_bars import Bar, other_bars
 from cascadia.planner.baselines.rivals import Rival, rivals, their_deployments
 from cascadia.planner.beside.forked import Forked
 from cascadia.planner.deployment.deployment import Deployment
-from cascadia.planner.refinement.joined import Joined
-from cascadia.planner.refinement.other_bars import Bar, other_bars
+from cascadia.planner.deployment.joined import Joined
 from cascadia.planner.refinement.state import Candidate
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search

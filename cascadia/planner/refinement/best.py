@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.joined import Joined
 from cascadia.planner.refinement.carried_on import with_known
-from cascadia.planner.refinement.joined import Joined
 from cascadia.planner.refinement.mixed_search import where_none, with_mixed
 from cascadia.planner.refinement.nearly_full import fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, rank, within_limits

@@ -18,8 +18,8 @@ from itertools import combinations
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.joined import Joined
 from cascadia.planner.refinement.batch_tokens import rebudgeted
-from cascadia.planner.refinement.joined import Joined
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, rank, refine
 from cascadia.planner.refinement.thrift import Thrift, cheapest_beside, seeks
 from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel

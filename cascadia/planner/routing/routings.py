@@ -172,7 +172,8 @@ class Decisions(NamedTuple):
     def waiting(self) -> Bools:
         """(S, n): does nobody before the stage answer?"""
         waiting = np.ones_like(self.accepts)
-        np.logical_not(np.logical_or.accumulate(self.accepts[:-1], axis=0), out=waiting[1:])
+        for stage, accepts in enumerate(self.accepts[:-1]):
+            np.greater(waiting[stage], accepts, out=waiting[stage + 1])
         return waiting
 
     @property

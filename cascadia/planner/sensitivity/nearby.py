@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.planner.baselines.compare import slo_base_s
+from cascadia.planner.baselines.other_bars import Bar, other_bars
 from cascadia.planner.baselines.rivals import Rival, rivals
 from cascadia.planner.deployment.measures import latencies_s
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.refinement.other_bars import Bar, other_bars
 from cascadia.planner.stability.repeats import decided_repeated, repeated
 
 Floats = NDArray[np.float64]

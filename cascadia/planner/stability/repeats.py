@@ -11,6 +11,7 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.tables.loads import period_ps
 from cascadia_sim.cascade.elsewhere import Elsewhere
+from cascadia_sim.cascade.first_stage import FirstRuns
 from cascadia_sim.engine.requests import picoseconds
 from cascadia_sim.iteration.timing import PS_PER_S
 
@@ -32,7 +33,9 @@ def repeated(simulator: Simulator, times: int, factor: float = 1.0) -> Simulator
     delays = None if simulator.delays is None else np.tile(simulator.delays, times)
     arrivals = picoseconds(problem.workload.arrival_s)
     apis = tuple(None if api is None else _tiled(api, times) for api in simulator.apis)
-    return Simulator(problem, arrivals, np.tile(simulator.cached, times), delays, apis, simulator.lines)
+    # Each is run hardly more than once: to keep a run is to read all of its requests.
+    cached, none_kept = np.tile(simulator.cached, times), FirstRuns(most_requests=0)
+    return Simulator(problem, arrivals, cached, delays, apis, simulator.lines, first_runs=none_kept)
 
 
 def _tiled(api: Elsewhere, times: int) -> Elsewhere:

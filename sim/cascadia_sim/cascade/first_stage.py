@@ -21,7 +21,8 @@ MOST_REQUESTS = 1_000_000
 
 @dataclass(eq=False)
 class FirstRuns:
-    """Runs of first stages, by all that decides them; whoever asks next has the very same arrays."""
+    """Runs of first stages, by all that decides them; whoever asks next has the very same arrays. Of 0 requests, none
+    are kept."""
 
     most_requests: int = MOST_REQUESTS
     _runs: OrderedDict[bytes, tuple[StageRun, Sequence[ReplicaTiming]]] = field(default_factory=OrderedDict)
@@ -31,6 +32,8 @@ class FirstRuns:
     def run(self, stage: CascadeStage, who: Ints, arrival_ps: Ints, dispatch: Dispatch) -> StageRun:
         """Serves the requests `who` [m] of a cascade, which come at `arrival_ps` [m], by the simulator's own rule."""
         given = arrival_ps, stage.input_tokens[who], stage.output_tokens[who], stage.cached_tokens[who]
+        if not self.most_requests:
+            return simulate_stage(stage.replicas, dispatch, *given)
         hasher = hashlib.sha256(dispatch.encode())
         # Timings by identity, since to compare their tables is to read all of them: a kept run keeps its own alive.
         hasher.update(repr([(id(r.timing), r.weight) for r in stage.replicas]).encode())

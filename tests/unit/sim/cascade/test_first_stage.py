@@ -81,3 +81,11 @@ def test_only_the_runs_that_were_wanted_last_are_kept() -> None:
     assert runs.run(stage(3, who), who, ARRIVALS, DEFAULT) is three
     assert runs.run(stage(2, who), who, ARRIVALS, DEFAULT) is two
     assert runs.run(stage(1, who), who, ARRIVALS, DEFAULT) is not one
+
+
+def test_where_none_are_kept_a_run_is_the_same_and_made_anew() -> None:
+    runs, who = FirstRuns(most_requests=0), np.arange(N)
+    one, again = (runs.run(stage(1, who), who, ARRIVALS, DEFAULT) for _ in range(2))
+    kept = FirstRuns().run(stage(1, who), who, ARRIVALS, DEFAULT)
+    assert one is not again
+    assert one.finish_ps.tolist() == again.finish_ps.tolist() == kept.finish_ps.tolist()
