@@ -1,8 +1,8 @@
 """A forked process that makes items of work while this one goes on, and hands them over one after the other.
 
 It begins with all that is in memory here, so that nothing has to be handed to it, and it ends as soon as this process
-does, or asks for no more. Signals to end are ours to hear. What it fails to hand over, for whatever reason, is made
-here instead: so its errors are raised as if there had been no other process.
+does, or asks for no more. Signals to end are ours to hear. What it fails to hand over, for whatever reason, or within
+`SILENT_S`, is made here instead: so its errors are raised as if there had been no other process.
 
 Threads are not forked: work makes those that it needs. Nor are locks that a thread holds let go: whoever forks has
 waited for its threads' work before.
@@ -22,6 +22,9 @@ from typing import Any, BinaryIO, Generic, NamedTuple, NoReturn, TypeVar
 from cascadia.files.atomic import UNFINISHED, remove_unfinished
 
 T = TypeVar("T")
+
+SILENT_S = 300.0
+"""Longest wait for an item."""
 
 _LIFELINES: set[int] = set()
 """Ends of pipes whose closing ends another process: a process that is begun later must not hold them open."""
@@ -50,9 +53,16 @@ class Forked(Generic[T]):
     def __next__(self) -> T:
         if self._here is not None or self._other is None:
             return next(self._here or iter(()))
+        limit = threading.Timer(SILENT_S, os.kill, (self._other.process, signal.SIGKILL))
+        limit.daemon = True
+        limit.start()
         try:
             told = _Reading(self._other.told, self._known).load()
         except (OSError, EOFError, ValueError, AttributeError, pickle.UnpicklingError):
+            told = None
+        finally:
+            limit.cancel()
+        if told is None:
             self.close()
             self._here = islice(self._work(), self._given, None)
             return next(self._here)

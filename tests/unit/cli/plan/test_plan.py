@@ -122,7 +122,7 @@ def test_flags_reach_the_planner(planner: FakePlanner) -> None:
     until = planner.options.pop("deadline")
     assert isinstance(until, Deadline)
     assert 0 < until.left_s <= 2.5
-    assert planner.options == {"formulation": "paper"}
+    assert planner.options == {"formulation": "paper", "processes": False}
 
 
 def test_the_report_tells_how_to_make_the_plan_again(planner: FakePlanner) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from cascadia.planner.beside import forked
 from cascadia.planner.beside.forked import Forked
 
 
@@ -35,6 +36,21 @@ def test_what_the_other_process_fails_to_hand_over_is_made_here_and_nothing_twic
     there, made, here = Forked(work)
     assert there != here == os.getpid()
     assert callable(made)
+
+
+def test_what_a_process_that_stands_still_does_not_hand_over_is_made_here(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = os.getpid()
+
+    def work() -> Iterator[int]:
+        yield 1
+        if os.getpid() != here:
+            signal.pause()
+        yield 2
+
+    monkeypatch.setattr(forked, "SILENT_S", 0.3)
+    assert list(Forked(work)) == [1, 2]
 
 
 def test_an_error_there_is_raised_here() -> None:
