@@ -14,7 +14,7 @@ import numpy as np
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import Infeasible, OutOfTime
-from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction, Stability
+from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
 from cascadia.planner.account.break_even import break_even_notes
@@ -675,6 +675,7 @@ def _with_gears(
     notes = (*result.notes, *gear_notes(search, deployment, goals, found, alone, own_s, dearer_usd=dearer))
     if found is None:
         return replace(result, notes=notes)
+    assert found.certificate is not None
     played = found.played
     predicted = predict(
         simulator.problem,
@@ -706,18 +707,10 @@ def _with_gears(
         gears=written_gears(search, simulator.problem, found, goals.bound_s),
         predicted=predicted,
         error_range=within,
-        stability=_goes_on(found, alone),
+        stability=found.certificate.stability,
         wall_s=elapsed(),
     )
     return replace(result, plan=plan_, notes=notes, run=played.run, ladder=found, alone=result.run)
-
-
-def _goes_on(found: FoundLadder, alone: Plan) -> Stability:
-    """Stability of the ladder on the rounds that are one for the plan's own setting."""
-    assert found.certificate is not None
-    assert alone.stability is not None
-    stability = found.certificate.stability
-    return replace(stability, rounds=alone.stability.rounds * stability.rounds)
 
 
 def _proof(allocation: Allocation | None, formulation: Formulation, simulated_s: float, tried: int) -> Proof:

@@ -148,8 +148,6 @@ def replay(
 
     plays = goes_on if geared else None
     certificate = certify(simulator, found, decisions, shares, before=rounds, plays=plays)
-    stability = replace(certificate.stability, rounds=rounds * certificate.stability.rounds)
-    certificate = replace(certificate, stability=stability)
     return Replay(
         predicted,
         run,

@@ -125,12 +125,12 @@ def certify(
     # Two rounds first, where much is sent: what plainly does not hold is seen in a quarter of the time.
     calm = factor * max(shares.values(), default=1.0) <= CALM
     for played in sorted({repeats if calm else FEWEST_REPEATS, repeats}):
-        every, all_run = repeated(once, played), run
+        every = repeated(once, played)
         try:
             all_run = _run(settled, every, deployment, played) if plays is None else plays(every)
             why = _why(settled, all_run, shares, factor, played)
         except PastTheClock:
-            why = "what waits is not done by the end of simulated time"
+            every, all_run, why = once, run, "what waits is not done by the end of simulated time"
         if why:
             break
     all_s = _quantiles(all_run, quantiles)
@@ -139,7 +139,7 @@ def certify(
         why = next((_grew(simulator, s, b) for s, b in backlog.items() if _grows(b)), "")
     stability = Stability(
         repeats=played,
-        rounds=rounds,
+        rounds=before * rounds,
         p95_once_s=once_s[quantiles.index(0.95)],
         p95_repeated_s=all_s[quantiles.index(0.95)],
         objective_once_s=once_s[quantiles.index(simulator.problem.objective.quantile)],
@@ -147,8 +147,7 @@ def certify(
         backlog_first=sum(float(b[:EDGE].mean()) for b in backlog.values()),
         backlog_last=sum(float(b[-EDGE:].mean()) for b in backlog.values()),
     )
-    of = once.problem if all_run is run else every.problem
-    reached = reached_s(of, all_run, simulator.problem.objective.levels)
+    reached = reached_s(every.problem, all_run, simulator.problem.objective.levels)
     return Certificate(stability, once, one_decided, run, why, reached)
 
 
