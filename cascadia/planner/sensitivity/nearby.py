@@ -44,22 +44,20 @@ class Sensitivity:
 
 def sensitivity_of(result: PlanResult) -> Sensitivity:
     search, aside = result.search, result.aside
+    # Nobody is compared with whom there was no time to search for.
     if aside is not None:
         # Rates, which this process looks at, are the least of it.
         rates, bars = _rates(result), aside.bars
-        # Nobody is compared with whom there was no time to search for.
         theirs = () if search.deadline.left_out else aside.rivals
-        return Sensitivity(slo_base_s(search), bars, () if search.deadline.passed else theirs, rates)
-    cut = search.deadline.left_out
-    # Each search has threads of the search's own to simulate on; between two simulations these keep them busy.
-    with ThreadPoolExecutor(os.cpu_count() or 1) as beside:
-        asked = [] if cut else [beside.submit(rival) for rival in rivals(search)]
-        bars = other_bars(search, result.loop, result.chosen)
-        rates = _rates(result)
-        found = [rival.result() for rival in asked]
-    if search.deadline.passed:
-        found = []
-    return Sensitivity(slo_base_s(search), bars, tuple(r for r in found if r is not None), rates)
+    else:
+        cut = search.deadline.left_out
+        # Each search has threads of the search's own to simulate on; between two simulations these keep them busy.
+        with ThreadPoolExecutor(os.cpu_count() or 1) as beside:
+            asked = [] if cut else [beside.submit(rival) for rival in rivals(search)]
+            bars = other_bars(search, result.loop, result.chosen)
+            rates = _rates(result)
+            theirs = tuple(found for each in asked if (found := each.result()) is not None)
+    return Sensitivity(slo_base_s(search), bars, () if search.deadline.passed else theirs, rates)
 
 
 def _rates(result: PlanResult) -> Rates:
