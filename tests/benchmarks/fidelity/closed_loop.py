@@ -13,7 +13,7 @@ import numpy as np
 
 from cascadia_sim.iteration.timing import Ints, ReplicaTiming
 
-ROUNDS = 10  # prompts = ROUNDS x concurrency, as InferenceX has it
+ROUNDS = 10  # as InferenceX has it
 SHORTEST = 0.8
 SEED = 0
 
@@ -33,6 +33,7 @@ class Loop:
     varied: bool
     budget_tokens: int
     chunked: bool
+    rounds: float = ROUNDS
 
 
 @dataclass(slots=True)
@@ -72,7 +73,7 @@ class Run:
 
 def lengths(loop: Loop) -> tuple[Ints, Ints]:
     """Of prompts and answers, seeded."""
-    n = ROUNDS * loop.concurrency
+    n = int(loop.rounds * loop.concurrency)
     rng = np.random.default_rng(SEED)
     if not loop.varied:
         exact = np.full(n, loop.output_tokens)

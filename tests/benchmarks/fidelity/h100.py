@@ -1,0 +1,183 @@
+"""One H100 under vLLM 0.24.0, measured in closed loops: what the product predicts, and constants fitted to it.
+
+`docs/benchmarks/data/fidelity-h100.csv` has means of Llama-3.1-8B, as `ask_server.py` measured them. BF16 is fitted;
+FP8, which the fit does not see, is predicted with the same constants.
+
+    python -m tests.benchmarks.fidelity.h100 [--out FILE]
+
+`--out` writes the fitted calibration, which a stage of a spec may name.
+"""
+
+import argparse
+import csv
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from cascadia_sim.calibration.calibration import Calibration, FitError, Validity
+from cascadia_sim.calibration.catalogue import find_calibration
+from cascadia_sim.calibration.file import write_calibration
+from cascadia_sim.fit.calibration_fit import fit_efficiency
+from cascadia_sim.hardware.catalogue import gpu
+from cascadia_sim.hardware.gpu import Efficiency
+from cascadia_sim.iteration.build import replica_timing
+from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.roofline import Floats
+from cascadia_sim.models.catalogue import architecture
+from tests.benchmarks.fidelity.closed_loop import Loop, mean_ms, run
+from tests.benchmarks.fidelity.endtoend import BUDGET_TOKENS, MOST_SEQUENCES
+from tests.benchmarks.report_table import markdown
+
+ROOT = Path(__file__).resolve().parents[3]
+FILE = ROOT / "docs/benchmarks/data/fidelity-h100.csv"
+MODEL = "meta-llama/Llama-3.1-8B-Instruct"
+FREE = ("iteration_s", "kernel_s", "sequence_s", "gemm_compute", "first_token_s", "first_token_steps")
+"""What stands between kernels, and what a sustained load takes from the peak."""
+NOISE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    precision: str
+    loop: Loop
+    ttft_ms: float
+    tpot_ms: float
+
+
+class Miss(NamedTuple):
+    """Predicted over measured - 1."""
+
+    tpot: float
+    ttft: float
+
+
+def read_measured(path: Path = FILE) -> list[Measured]:
+    with path.open(encoding="utf-8", newline="") as file:
+        return [_measured(row) for row in csv.DictReader(file)]
+
+
+def _measured(row: dict[str, str]) -> Measured:
+    loop = Loop(
+        input_tokens=int(row["input_tokens"]),
+        output_tokens=int(row["output_tokens"]),
+        concurrency=int(row["concurrency"]),
+        varied=False,
+        budget_tokens=BUDGET_TOKENS["vllm"],
+        chunked=True,
+        rounds=float(row["rounds"]),
+    )
+    return Measured(row["precision"], loop, float(row["ttft_ms"]), float(row["tpot_ms"]))
+
+
+def predicted_ms(point: Measured, calibration: Calibration | None) -> tuple[float, float]:
+    """Mean TTFT, as clients see it, and mean TPOT; by the catalogue without a `calibration`."""
+    config = EngineConfig(
+        engine="vllm",
+        calibration=calibration,
+        quantization=None if point.precision == "bf16" else point.precision,
+        max_num_seqs=MOST_SEQUENCES,
+        max_num_batched_tokens=point.loop.budget_tokens,
+    )
+    timing = replica_timing(architecture(MODEL), gpu("h100-sxm"), tp=1, pp=1, config=config)
+    ttft_ms, tpot_ms = mean_ms(run(point.loop).weights, timing)
+    return ttft_ms + timing.client_ps / 1e9 + timing.client_steps * tpot_ms, tpot_ms
+
+
+def misses(points: Sequence[Measured], calibration: Calibration | None = None) -> list[Miss]:
+    found = [predicted_ms(p, calibration) for p in points]
+    return [
+        Miss(tpot / p.tpot_ms - 1, ttft / p.ttft_ms - 1)
+        for p, (ttft, tpot) in zip(points, found, strict=True)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Loops:
+    """Measured means in the form that `fit_efficiency` reads: TTFT and TPOT of each point."""
+
+    points: Sequence[Measured]
+    start: Calibration
+
+    @property
+    def seconds(self) -> Floats:
+        return np.array([[p.ttft_ms, p.tpot_ms] for p in self.points]).ravel() / 1e3
+
+    @property
+    def noise(self) -> Floats:
+        return np.full(2 * len(self.points), NOISE)
+
+    def predicted(self, efficiency: Efficiency) -> Floats:
+        own = replace(self.start, efficiency=efficiency)
+        return np.array([predicted_ms(p, own) for p in self.points]).ravel() / 1e3
+
+
+def fitted(learned: Sequence[Measured], unseen: Sequence[Measured]) -> Calibration:
+    """Kernels' own entry with the constants of `FREE` moved to `learned`; its held-out errors are of `unseen`."""
+    start = find_calibration(gpu("h100-sxm"), "vllm", "bf16")
+    own = replace(start, efficiency=fit_efficiency(Loops(learned, start), start.efficiency, FREE))
+    seen, others = misses(learned, own), misses(unseen, own)
+    loops = [p.loop for p in learned]
+    context = (
+        min(each.input_tokens for each in loops),
+        max(each.input_tokens + each.output_tokens for each in loops),
+    )
+    weights = architecture(MODEL).parameters
+    return replace(
+        own,
+        name="h100-sxm-vllm-0.24.0-bf16-8b",
+        source="Llama-3.1-8B in BF16 on one H100 under vLLM 0.24.0, closed loops; held out: the same in FP8",
+        evidence="served",
+        fit=_error([m.tpot for m in seen], [m.tpot for m in others]),
+        error_ttft=_error([m.ttft for m in seen], [m.ttft for m in others]),
+        valid=Validity(
+            tokens=(1, BUDGET_TOKENS["vllm"]),
+            tp=(1, 1),
+            context=context,
+            batch=(1, max(each.concurrency for each in loops)),
+            parameters=(weights, weights),
+        ),
+    )
+
+
+def _error(seen: Sequence[float], unseen: Sequence[float]) -> FitError:
+    mean, p90, apart_mean, apart_p90 = (
+        round(float(f(np.abs(errors))), 4) for errors in (seen, unseen) for f in (np.mean, _p90)
+    )
+    return FitError(len(seen), mean, p90, apart_mean, apart_p90)
+
+
+def _p90(errors: Floats) -> float:
+    return float(np.quantile(errors, 0.9))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="File to write the calibration to. Default: none."
+    )
+    args = parser.parse_args()
+    points = read_measured()
+    bf16, others = ([p for p in points if (p.precision == "bf16") == seen] for seen in (True, False))
+    own = fitted(bf16, others)
+    rows = []
+    for p, kept, fresh in zip(points, misses(points), misses(points, own), strict=True):
+        lengths = f"{p.precision}, {p.loop.input_tokens} in, {p.loop.concurrency} at once"
+        errors = (f"{100 * e:+.1f}" for e in (kept.tpot, fresh.tpot, kept.ttft, fresh.ttft))
+        rows.append((lengths, f"{p.tpot_ms:.2f}", f"{p.ttft_ms:.0f}", *errors))
+    for name, some in (("bf16", bf16), ("fp8", others)):
+        pairs = [*zip(*misses(some), strict=True)], [*zip(*misses(some, own), strict=True)]
+        means = (f"{100 * np.abs(pairs[which][of]).mean():.1f}" for of in (0, 1) for which in (0, 1))
+        rows.append((f"mean of {name}", "", "", *means))
+    head = ("served", "TPOT ms", "TTFT ms", "TPOT off %", "fitted", "TTFT off %", "fitted")
+    print(markdown(head, rows))
+    if args.out is not None:
+        write_calibration(own, args.out)
+
+
+if __name__ == "__main__":
+    main()
