@@ -477,6 +477,12 @@ class Plan:
     workload: WorkloadRules | None = None
 
     @property
+    def held_s(self) -> float:
+        """The objective's quantile of the trace once, or of its repeats where that is larger: the least bound kept."""
+        once_s = self.predicted.objective_s
+        return once_s if self.stability is None else max(once_s, self.stability.objective_repeated_s)
+
+    @property
     def groups(self) -> tuple[ReplicaGroup, ...]:
         """Replica groups of all stages, then the judge's; those that stages share are there once."""
         sharing: set[str | None] = set()

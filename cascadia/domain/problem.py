@@ -126,6 +126,8 @@ class Problem:
     `exits`: the promise by which they are certified. `uncertified`: the state until then, in which a deployment must
     hold too; None where nothing is promised.
     `rules`: how a trace became the workload; None where no spec was read.
+    `asked`: whose bounds are to be kept when the trace goes on, where the search is for another objective, e.g. what is
+    nearly as fast as the fastest; None: the `objective`.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -148,6 +150,7 @@ class Problem:
     exits: ExitPromise | None = None
     uncertified: Uncertified | None = None
     rules: WorkloadRules | None = None
+    asked: Objective | None = None
 
     @property
     def until_certified(self) -> "Problem | None":

@@ -53,7 +53,7 @@ from cascadia.planner.pool.largest_rate import (
 from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.pool.spot import best_way, on_demand_notes
 from cascadia.planner.pool.worth import dominance_note
-from cascadia.planner.refinement.best import Ways, best_found, fastest
+from cascadia.planner.refinement.best import Ways, best_found, fastest, least_held
 from cascadia.planner.refinement.drafts import without_drafts
 from cascadia.planner.refinement.mixed_search import least_quality, where_none
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
@@ -528,8 +528,8 @@ def asking(
     def fastest_s(search: Search) -> float | None:
         if search.deadline.passed:
             raise out_of_time()
-        best = fastest(search, ways).best
-        return None if best is None else best.latency_s
+        best = least_held(fastest(search, ways))
+        return None if best is None else best.held_s
 
     ways = Ways(lambda part: solver(part, formulation), effort, lambda _: None, _theirs)
     return Planning(sustains, keeps, fastest_s, progress)

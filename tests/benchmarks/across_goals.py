@@ -11,7 +11,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.objective import Goal, Objective
-from cascadia.domain.plan import Predicted
+from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.planner.plan import plan, routings_of
 from cascadia.planner.refinement.state import Effort
@@ -32,21 +32,21 @@ class AcrossGoals:
 
     problem: Problem
     first: Objective
-    then: Callable[[Predicted], Objective]
-    value: Callable[[Predicted], float]
+    then: Callable[[Plan], Objective]
+    value: Callable[[Plan], float]
     effort: Effort = SHORT
 
     @property
     def values(self) -> tuple[float, float]:
         """Of both plans; infinite where there is none."""
-        if (reached := self._predicted(self.first)) is None:
+        if (reached := self._planned(self.first)) is None:
             return inf, inf
-        found = self._predicted(self.then(reached))
+        found = self._planned(self.then(reached))
         return self.value(reached), inf if found is None else self.value(found)
 
-    def _predicted(self, objective: Objective) -> Predicted | None:
+    def _planned(self, objective: Objective) -> Plan | None:
         try:
-            return plan(replace(self.problem, objective=objective), effort=self.effort).plan.predicted
+            return plan(replace(self.problem, objective=objective), effort=self.effort).plan
         except (Infeasible, BadInput):
             return None
 
@@ -70,26 +70,26 @@ def bound_of_the_fastest(seed: int) -> AcrossGoals:
     bar = float(reached[at - 1] + (reached[at] - reached[at - 1]) * rng.uniform(0.1, 0.9))
     goal: Goal = "quality" if seed % 2 else "cost"
 
-    def then(was: Predicted) -> Objective:
-        return Objective(goal, 0.95, bar, HARDLY * was.objective_s)
+    def then(was: Plan) -> Objective:
+        return Objective(goal, 0.95, bar, HARDLY * was.held_s)
 
     fastest = Objective("latency", 0.95, bar, within=0.0)
-    return AcrossGoals(problem, fastest, then, lambda predicted: predicted.objective_s / HARDLY, LITTLE)
+    return AcrossGoals(problem, fastest, then, lambda was: was.held_s / HARDLY, LITTLE)
 
 
 def _limit_s(seed: int) -> float:
     return float(np.random.default_rng([seed, 78]).choice([5.0, 10.0, 20.0, 60.0]))
 
 
-def _negative_quality(predicted: Predicted) -> float:
-    return -predicted.quality.lower
+def _negative_quality(was: Plan) -> float:
+    return -was.predicted.quality.lower
 
 
 def quality_of_the_fastest(seed: int) -> AcrossGoals:
     problem = drawn(seed)
 
-    def then(was: Predicted) -> Objective:
-        return Objective("quality", 0.95, None, SLACK * was.objective_s)
+    def then(was: Plan) -> Objective:
+        return Objective("quality", 0.95, None, SLACK * was.held_s)
 
     return AcrossGoals(problem, problem.objective, then, _negative_quality)
 
@@ -104,8 +104,8 @@ def quality_of_the_cheapest(seed: int) -> AcrossGoals:
 def cost_of_the_best(seed: int) -> AcrossGoals:
     problem, limit_s = drawn(seed), _limit_s(seed)
 
-    def then(was: Predicted) -> Objective:
-        return Objective("cost", 0.95, was.quality.lower, SLACK * limit_s)
+    def then(was: Plan) -> Objective:
+        return Objective("cost", 0.95, was.predicted.quality.lower, SLACK * limit_s)
 
     best = Objective("quality", 0.95, None, limit_s)
-    return AcrossGoals(problem, best, then, lambda predicted: predicted.usd_per_hour)
+    return AcrossGoals(problem, best, then, lambda was: was.predicted.usd_per_hour)

@@ -10,8 +10,8 @@ A ladder is no worse on its trace than the best of its candidates alone, or ther
 where less is too late than may be, where its quality keeps the bar (and, where quality is sought, is no less than that
 of the best alone), where, for least cost, APIs charge less, where it has `IN_HAND` of the lateness that may be left
 over, and where its quality is higher. A ladder is fitted to its trace a little: on another of its kind more is late,
-which what it has in hand makes up for. The best is taken that holds when the trace goes
-on (`certificate.py`), of those first that keep the bounds then, too.
+which what it has in hand makes up for. The best is taken that holds, and keeps the bounds, when the trace goes
+on (`certificate.py`).
 
 Where APIs are paid for and least cost is sought, a setting is worth what it does not pay them: the light gears may then
 be as good as the heavy ones, and send to an API what the GPUs have no time for.
@@ -250,18 +250,12 @@ class _Finder:
         return self._going_on(ranked)
 
     def _going_on(self, ranked: Sequence[FoundLadder]) -> FoundLadder | None:
-        """The first of `ranked` that keeps its bounds when the trace goes on, else the first that holds then; with its
-        certificate.
-        """
-        held = None
+        """The first of `ranked` that holds and keeps its bounds when the trace goes on, with its certificate."""
         for found in ranked:
             certificate = self._certificate(found)
-            if not certificate.holds:
-                continue
-            held = held or replace(found, certificate=certificate)
-            if certificate.strain_repeated <= 1.0:
+            if certificate.holds and certificate.strain_repeated <= 1.0:
                 return replace(found, certificate=certificate)
-        return held
+        return None
 
     def _certificate(self, found: FoundLadder) -> Certificate:
         decided = found.played.decided

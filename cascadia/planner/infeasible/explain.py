@@ -21,7 +21,7 @@ from cascadia.planner.infeasible.nearest import (
     rounded_down,
 )
 from cascadia.planner.refinement.refine import Candidate
-from cascadia.planner.refinement.state import PLAINLY_OVERLOADED
+from cascadia.planner.refinement.state import PLAINLY_OVERLOADED, strain
 from cascadia.planner.search.bilevel import BilevelResult, priced
 from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
@@ -135,7 +135,10 @@ def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> 
     or where no single one would help, all that the nearest deployment breaks."""
     objective = search.problem.objective
     bar = f" at quality >= {objective.quality_min:g}" if objective.quality_min else ""
-    binding = _binding(objective, [_reached(objective, c) for c in found if c.load <= PLAINLY_OVERLOADED])
+    carried = [c for c in found if c.load <= PLAINLY_OVERLOADED]
+    # Whoever keeps the bounds on one round and was asked nothing more would not keep them when the trace goes on.
+    known = [c for c in carried if c.certificate is not None or strain(search.problem, c) > 1.0]
+    binding = _binding(objective, [_reached(objective, c) for c in known or carried])
     fastest_s = None
     if objective.latency_max_s is not None and list(binding) == [0]:
         planning.progress("what is the lowest latency?")
@@ -158,8 +161,8 @@ def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> 
 
 
 def _reached(objective: Objective, c: Candidate) -> tuple[float, ...]:
-    """Seconds of each of the objective's bounds."""
-    return c.levels_s if objective.latency_max_s is None else (c.latency_s, *c.levels_s)
+    """Seconds of each of the objective's bounds, as far as is known when the trace goes on."""
+    return c.held_levels_s if objective.latency_max_s is None else (c.held_s, *c.held_levels_s)
 
 
 def _binding(objective: Objective, reached: Sequence[tuple[float, ...]]) -> dict[int, float]:

@@ -35,7 +35,8 @@ Asks = Callable[[Search], bool]
 """Does planning find any plan that keeps the objective's bounds?"""
 
 Fastest = Callable[[Search], float | None]
-"""Seconds at the objective's quantile of the fastest plan, whatever the goal, that keeps all else."""
+"""Seconds at the objective's quantile that the fastest plan, whatever the goal, keeps when its trace goes on, with all
+else."""
 
 
 @dataclass(frozen=True, slots=True)

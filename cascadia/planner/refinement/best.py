@@ -105,7 +105,8 @@ def _among_the_fastest(search: Search, found: Found, ways: Ways) -> Found | None
         return rank(problem, c)
 
     within = sorted((c for c in fast.candidates if within_limits(problem, c)), key=key)
-    first = within[:FAST_ONES] if fast.best is None else [*within[:FAST_ONES], fast.best]
+    soonest = least_held(fast)
+    first = within[:FAST_ONES] if soonest is None else [*within[:FAST_ONES], soonest]
     tried = (with_known(found, c.deployment, fast.search.routings) for c in first)
     return next((one for one in tried if one is not None), None)
 
@@ -119,3 +120,13 @@ def fastest(search: Search, ways: Ways) -> Found:
         problem = replace(search.problem, objective=objective)
         made[key] = best_found(replace(search, problem=problem), ways)
     return made[key]
+
+
+def least_held(found: Found) -> Candidate | None:
+    """The candidate that is the fastest when the trace goes on, of those that are known to hold and keep all bounds."""
+    problem = found.search.problem
+    known = found.candidates if found.best is None else (*found.candidates, found.best)
+    held = (
+        c for c in known if within_limits(problem, c) and c.certificate is not None and c.certificate.holds
+    )
+    return min(held, key=lambda c: (c.held_s, *rank(problem, c)), default=None)

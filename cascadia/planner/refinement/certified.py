@@ -1,6 +1,10 @@
-"""The best candidate that holds: certificates are asked for in the order of rank, until one is given."""
+"""The best candidate that holds: certificates are asked for in the order of rank, until one is given.
 
-from collections.abc import Sequence
+A bound must be kept when the trace goes on, too, which the certificate tells. Who keeps it on one round alone is passed
+over, and so is who would not keep it either if the repeats slowed it as little as any of these (`grown`).
+"""
+
+from collections.abc import Iterable, Sequence
 
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
@@ -86,15 +90,35 @@ def best_ahead(state: Refinement, best: Candidate) -> Candidate | None:
 def _first_in_rank(
     state: Refinement, candidates: Sequence[Candidate], refused: list[Candidate]
 ) -> Candidate | None:
-    ordered = _without_twins(sorted(candidates, key=lambda c: rank(state.search.problem, c)))
+    problem = state.search.problem
+    ordered = _without_twins(sorted(candidates, key=lambda c: rank(problem, c)))
     for at, c in enumerate(ordered):
         if len(refused) >= IN_RANK and c.load >= min(r.load for r in refused):
+            continue
+        if c.certificate is None and strain(problem, c) * grown(problem, refused) > 1.0:
             continue
         if len(refused) >= (LATE if state.search.deadline.passed else 2 * IN_RANK):
             break
         if (found := _tried(state, c, refused)) is not None:
             return _best_settled(state, found, ordered[at + 1 :], refused)
     return None
+
+
+def missed(problem: Problem, c: Candidate) -> bool:
+    """Tells whether a candidate holds and keeps the bounds once, but not when the trace goes on."""
+    if c.certificate is None or not c.certificate.holds:
+        return False
+    return problem.objective.strain(c.latency_s, c.levels_s) <= 1.0 < strain(problem, c)
+
+
+def grown(problem: Problem, candidates: Iterable[Candidate]) -> float:
+    """The least ratio of what the repeats reach to what one round does, of those that `missed`; 1 where none did."""
+    found = (
+        strain(problem, c) / problem.objective.strain(c.latency_s, c.levels_s)
+        for c in candidates
+        if missed(problem, c)
+    )
+    return min(found, default=1.0)
 
 
 def _without_twins(candidates: Sequence[Candidate]) -> list[Candidate]:

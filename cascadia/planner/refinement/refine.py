@@ -24,7 +24,7 @@ from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.shares import reshared
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
-from cascadia.planner.refinement.certified import best_certified
+from cascadia.planner.refinement.certified import best_certified, grown, missed
 from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.nearly_full import just_carrying
 from cascadia.planner.refinement.neighbours import neighbours
@@ -71,6 +71,10 @@ so many simulations, at most eleven. What is found for a routing then hardly dep
 BATCHED_ANEW, TOO_SLOW = 8, 1.25
 """So many steps at most in how many tokens engines take an iteration; from a candidate that breaks the latency bound,
 only where it takes at most so many times as long."""
+
+HELD, FEWER_HELD = 2, 8
+"""So often at most the search goes on under stricter bounds where the best keeps its own on one round alone, each time
+with such a part of the simulations."""
 
 ELSEWHERE = 12
 """Of routings that need no GPU, so many of each order are looked at."""
@@ -147,7 +151,48 @@ def refine(
     _batch_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
     best = best_certified(state, [c for c in state.seen.values() if within_limits(problem, c)], starts)
+    for _ in range(HELD):
+        if not (growth := _growth(state, best)) or search.deadline.leaves_out(
+            "plans that keep the bounds for longer"
+        ):
+            break
+        progress("what keeps the bounds when the trace goes on")
+        _search_on(
+            replace(state, search=_stricter(search, growth)),
+            composer,
+            routings,
+            effort,
+            simulations // FEWER_HELD,
+        )
+        best = best_certified(state, [c for c in state.seen.values() if within_limits(problem, c)], starts)
     return best, list(state.seen.values())
+
+
+def _search_on(
+    state: Refinement, composer: Composer, routings: Sequence[int], effort: Effort, simulations: int
+) -> None:
+    """Adds to what was simulated what is best by the state's own bounds, and so many steps from there."""
+    ranked = state.search.threads.map(lambda k: combine(state, composer, k, effort), routings)
+    state.simulate(_best_first(list(ranked), len(routings)))
+    climbed = [k for k in routings if state.menu(k)]
+    _climb(state, len(state.seen) + simulations, climbed, light(state.search))
+
+
+def _growth(state: Refinement, best: Candidate | None) -> float:
+    """Times that the repeats take what one round does, by who would be better than `best` but for them; 0: nobody."""
+    problem = state.search.problem
+    better = [c for c in state.seen.values() if best is None or rank(problem, c) < rank(problem, best)]
+    return grown(problem, better) if any(missed(problem, c) for c in better) else 0.0
+
+
+def _stricter(search: Search, growth: float) -> Search:
+    """The same search for what keeps bounds that are `growth` times as strict on one round."""
+    asked = search.problem.objective
+    own = None if asked.latency_max_s is None else asked.latency_max_s / growth
+    levels = tuple(replace(level, max_s=level.max_s / growth) for level in asked.levels)
+    objective = replace(asked, latency_max_s=own, levels=levels)
+    problem = replace(search.problem, objective=objective, asked=search.problem.asked or asked)
+    return replace(search, problem=problem)
 
 
 def _wholly_elsewhere(search: Search) -> list[Deployment]:

@@ -140,7 +140,7 @@ def _under(search: Search, limit_s: float | None, quality_min: float | None = No
     asked = search.problem.objective
     bar = asked.quality_min if quality_min is None else quality_min
     objective = Objective("cost", asked.quantile, bar, limit_s, levels=asked.levels)
-    return replace(search, problem=replace(search.problem, objective=objective))
+    return replace(search, problem=replace(search.problem, objective=objective, asked=asked))
 
 
 def _by_cost(under: Search, candidates: Iterable[Candidate]) -> list[Candidate]:

@@ -97,6 +97,11 @@ class Certificate:
         """The same of all rounds together."""
         return self.problem.objective.strain(self.stability.objective_repeated_s, self.levels_repeated_s)
 
+    @property
+    def held(self) -> float:
+        """The larger of both."""
+        return max(self.strain, self.strain_repeated)
+
 
 Plays = Callable[[Simulator], CascadeRun]
 """Run of a simulator's requests."""

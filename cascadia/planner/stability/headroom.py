@@ -56,7 +56,7 @@ def headroom(
             found = certify(simulator, deployment, decided, shares, factor=factor)
         except PastTheClock:
             return False
-        return found.holds and not (bounded and found.strain > 1.0)
+        return found.holds and not (bounded and found.held > 1.0)
 
     def late() -> bool:
         return deadline is not None and deadline.leaves_out("how much more traffic the plan carries")
