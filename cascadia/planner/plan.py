@@ -23,7 +23,6 @@ from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
 from cascadia.planner.account.exits import with_exits_written
 from cascadia.planner.account.few_requests import few_requests_notes
-from cascadia.planner.account.goes_on import goes_on_notes
 from cascadia.planner.account.losses import node_losses
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
@@ -275,9 +274,6 @@ def _planned(
         elapsed=elapsed,
     )
     result = _with_gears(replace(result, aside=aside), placed, progress, elapsed)
-    goes_on = result.chosen.certificate if result.ladder is None else result.ladder.certificate
-    assert goes_on is not None
-    result = replace(result, notes=(*result.notes, *goes_on_notes(goes_on, problem.objective)))
     if as_good and result.chosen.usd_per_hour > as_good[0].usd_per_hour:
         result = replace(result, notes=(*result.notes, _worth_it(result, as_good[0])))
     if not deadline.leaves_out("what the loss of a node leaves"):
