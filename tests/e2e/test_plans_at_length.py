@@ -187,7 +187,7 @@ def test_no_plan_carries_a_tenth_more_than_the_largest_rate(
     decided = search.decisions(deployment.routing)
     shares = search.capacities.shares(search.problem, deployment, decided)
     own = certify(Simulator.of(search.problem), deployment, decided, shares, factor=1.05)
-    assert own.why or own.strain > 1.0
+    assert own.why or own.held > 1.0
     more = at_rate(asked, 1.1 * result.plan.predicted.rate_rps / asked.workload.rate_rps)
     with pytest.raises(Infeasible):
         plan(for_a_rate(more), effort=LITTLE)
@@ -219,6 +219,6 @@ def _some_mixture_keeps(asked: Problem) -> bool:
             here = deployment(k, single)
             shares = search.capacities.shares(asked, here, decided)
             found_ = certify(Simulator.of(asked), here, decided, shares)
-            if found_.holds and found_.strain <= 1.0:
+            if found_.holds and found_.held <= 1.0:
                 return True
     return False

@@ -8,7 +8,8 @@
 4. From the best of these, steps to a neighbouring option of one stage, or of two in opposite directions, or to
    another routing, or to other shares of unequal replicas, as long as one helps.
 5. Other numbers of tokens an iteration for its engines (`batch_tokens.py`), and of drafts (`drafts.py`).
-6. The best that carries the traffic for as long as it goes on (`certified.py`, `stability/certificate.py`).
+6. The best that carries the traffic for as long as it goes on (`certified.py`, `stability/certificate.py`), and keeps
+   its bounds then. Where a better one keeps them on one round alone, some steps more under stricter bounds.
 
 Everything is counted in simulated requests, never in seconds, so that a plan can be repeated.
 """
