@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.refinement.state import Candidate, Refinement, rank, strain, within_limits
+from cascadia.planner.stability.certificate import SLOWER
 
 IN_RANK = 16
 """So many are tried as they stand. After them only those that are sent less, at their fullest stage, than every one
@@ -112,13 +113,17 @@ def missed(problem: Problem, c: Candidate) -> bool:
 
 
 def grown(problem: Problem, candidates: Iterable[Candidate]) -> float:
-    """The least ratio of what the repeats reach to what one round does, of those that `missed`; 1 where none did."""
-    found = (
-        strain(problem, c) / problem.objective.strain(c.latency_s, c.levels_s)
+    """The least ratio of what the repeats reach to what one round does, of those that `missed`; 1 where none did.
+
+    At most `SLOWER`: a quantile that one round does not show at all, as TPOT of answers that are held, grows at once.
+    """
+    ratios = (
+        strain(problem, c)
+        / max(problem.objective.strain(c.latency_s, c.levels_s), strain(problem, c) / SLOWER)
         for c in candidates
         if missed(problem, c)
     )
-    return min(found, default=1.0)
+    return min(ratios, default=1.0)
 
 
 def _without_twins(candidates: Sequence[Candidate]) -> list[Candidate]:
