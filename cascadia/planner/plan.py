@@ -567,6 +567,7 @@ def _finish(
             shares,
             at_least=1.0,
             deadline=search.deadline,
+            threads=search.threads if can_fork() else None,
         )
         # Cut short before anything was found, it has not shown that there is no more.
         carries = None if carries <= 1.0 and search.deadline.passed else carries

@@ -2,12 +2,14 @@
 stability.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from concurrent.futures import Executor
 
 from cascadia.domain.deadline import Deadline
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.routing.routings import Decisions
+from cascadia.planner.stability.ahead import Test, asked_ahead
 from cascadia.planner.stability.certificate import OVERLOADED, certify, seems_to_hold
 from cascadia_sim.engine.requests import PastTheClock
 
@@ -36,12 +38,15 @@ def headroom(
     at_least: float = 0.0,
     bounded: bool = False,
     deadline: Deadline | None = None,
+    threads: Executor | None = None,
 ) -> float:
     """The largest factor of the rate that holds, rounded down to `PRECISION`; 0 where none was found.
 
     `shares` of capacity are by stage. `at_least` is known to hold. Bounds on latency are left aside, unless it is
     `bounded` by them. What a few rounds of the trace let through is looked for first, which costs a quarter of a
     certificate; that is then certified, or else what is below it. Past the `deadline` no larger factor is looked for.
+    On `threads` two factors are tried at once: mostly few rounds let all through that is looked for, and all rounds
+    all but the last.
     """
 
     def seems(factor: float) -> bool:
@@ -63,15 +68,21 @@ def headroom(
 
     # Nothing is shared out where APIs without limits answer all.
     most = min(OVERLOADED / max(max(shares.values(), default=0.0), 1.0 / MOST), MOST)
-    found = largest(seems, at_least, max(most, at_least), LIKELY * most)
-    if found <= at_least or holds(found):
-        return found
-    return largest(holds, at_least, found, found / (1 + 2 * PRECISION))
+
+    def promised(test: Test) -> float:
+        return largest(test, at_least, max(most, at_least), LIKELY * most)
+
+    found = asked_ahead(promised, seems, lambda _: True, threads)
+
+    def certified(test: Test) -> float:
+        if found <= at_least or test(found):
+            return found
+        return largest(test, at_least, found, found / (1 + 2 * PRECISION))
+
+    return asked_ahead(certified, holds, lambda factor: factor < found, threads)
 
 
-def largest(
-    holds: Callable[[float], bool], low: float, high: float, guess: float, *, least: float = 0.0
-) -> float:
+def largest(holds: Test, low: float, high: float, guess: float, *, least: float = 0.0) -> float:
     """The largest value between `low` (which holds) and `high` that holds, to `PRECISION`, if smaller ones hold too.
 
     Where a `least` is given nothing below it is looked for, `low` is the answer there, and steps widen as they go.
