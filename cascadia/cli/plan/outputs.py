@@ -1,6 +1,7 @@
 """The files of a plan's folder."""
 
 import shlex
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -31,12 +32,17 @@ class Planned(Protocol):
     def notes(self) -> tuple[str, ...]: ...
 
 
-def write_outputs(folder: Path, result: Planned) -> None:
-    """plan.json, and one file for each target of `cascadia render` that can run the plan."""
+def write_outputs(folder: Path, result: Planned, files: Iterable[tuple[str, str]] | None = None) -> None:
+    """plan.json and the manifests; `files`: these, where they are made elsewhere."""
     write_plan(result.plan, folder / "plan.json")
-    for target in targets_for(result.plan):
-        text = render(result.plan, result.plan.cluster, target)
-        (folder / FILE_NAMES[target]).write_text(text, encoding="utf-8")
+    for name, text in files or manifests(result.plan):
+        (folder / name).write_text(text, encoding="utf-8")
+
+
+def manifests(plan: Plan) -> Iterator[tuple[str, str]]:
+    """Name and text of a file for each target of `cascadia render` that can run the plan."""
+    for target in targets_for(plan):
+        yield FILE_NAMES[target], render(plan, plan.cluster, target)
 
 
 def write_report(

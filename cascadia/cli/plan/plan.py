@@ -179,7 +179,14 @@ def plan(
     # Reading takes as long as it takes to load what plans.
     reading = Forked(read) if can_fork() else read()
     load_numba_alone()
-    from cascadia.cli.plan.outputs import PLAN_FILES, command_line, summary, write_outputs, write_report
+    from cascadia.cli.plan.outputs import (
+        PLAN_FILES,
+        command_line,
+        manifests,
+        summary,
+        write_outputs,
+        write_report,
+    )
     from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.planner.plan import plan as make_plan
     from cascadia.planner.spec.file import answers_in_one_pass
@@ -192,7 +199,7 @@ def plan(
         return
     deadline = Deadline(time_limit_s)
     with ExitStack() as stack:
-        folder = None
+        folder, at_once = None, out is not None and not no_report and can_fork()
         if out is not None:
             from cascadia.cli.shared.output_dir import output_dir
 
@@ -203,14 +210,15 @@ def plan(
                 make_plan,
                 formulation=formulation,
                 progress=lambda text: step(None, text),
-                processes=folder is not None and not no_report,
+                processes=at_once,
             )
             result = planned_on_part(problem, make, plan_requests, deadline.part(PLANNED))
             if folder is not None:
                 step(None, "writing")
-                write_outputs(folder, result)
-            if folder is not None and not no_report:
-                write_report(folder, result, spec, command_line(click.get_current_context()))
+                beside = Forked(partial(manifests, result.plan)) if at_once else None
+                if not no_report:
+                    write_report(folder, result, spec, command_line(click.get_current_context()))
+                write_outputs(folder, result, beside)
     output.show(summary(result.plan))
     for note in result.notes:
         output.note(f"note: {note}")
