@@ -2,7 +2,7 @@
 
 For each number of workers rivals are made (`rivals.py`) and played on the traffic, and the best is taken. One kind of
 worker serves a group; where there are several, each has its own profiles and its own policies, and the cheapest that
-keeps the objective is taken.
+keeps the objective is taken, or the most accurate where quality is maximised.
 """
 
 from collections.abc import Sequence
@@ -47,7 +47,8 @@ class Chosen:
 
 
 def choose(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Chosen:
-    """The cheapest workers that keep the objective, then the fewest; raises `Infeasible` where none do.
+    """The cheapest workers that keep the objective, then the fewest, or where as much quality as there is is asked for
+    those of most; raises `Infeasible` where none do.
 
     What exits add is chosen after all that there is without them, and taken where that is better: nobody is worse off
     for there being exits.
@@ -63,7 +64,13 @@ def choose(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Chosen:
             found += [] if with_exits is None else [_of_those_used(with_exits)]
     if not found:
         raise _infeasible(name, [kind.exiting(wanted.slo_s) or kind for kind in kinds], wanted)
-    return min(found, key=lambda chosen: (chosen.usd_per_hour, chosen.group.workers, -chosen.outcome.reward))
+    return min(found, key=lambda chosen: _rank(chosen, wanted))
+
+
+def _rank(chosen: Chosen, wanted: Wanted) -> tuple[float, ...]:
+    """Less is better."""
+    costs, right = (chosen.usd_per_hour, chosen.group.workers), -chosen.outcome.reward
+    return (right, *costs) if wanted.accuracy_min is None else (*costs, right)
 
 
 def _of_those_used(chosen: Chosen) -> Chosen:

@@ -93,6 +93,21 @@ def test_no_table_by_slack_alone_is_better_than_what_is_chosen(
     assert best >= max(worth_of(greedy(chosen.group, b, s)) for b in (0.5, 1.0) for s in (0.5, 1.0)) - 1e-9
 
 
+def test_a_cheaper_kind_of_worker_beside_makes_the_most_quality_no_less() -> None:
+    wanted = replace(WANTED, accuracy_min=None)
+    dear = replace(KIND, name="dear", usd_per_hour=2.0)
+    slow = tuple(
+        replace(model, latency_s=tuple(3 * latency_s for latency_s in model.latency_s))
+        for model in KIND.models
+    )
+    cheap = replace(KIND, name="cheap", models=slow, most=8, usd_per_hour=0.1)
+    alone = choose("guard", [dear], wanted)
+    other = choose("guard", [cheap], wanted)
+    assert other.outcome.reward < alone.outcome.reward
+    assert other.usd_per_hour < alone.usd_per_hour
+    assert choose("guard", [cheap, dear], wanted).kind.name == "dear"
+
+
 def test_the_cheaper_kind_of_worker_is_taken() -> None:
     slow = replace(KIND, models=KIND.models[:3])
     quick = tuple(replace(m, latency_s=tuple(s / 3 for s in m.latency_s)) for m in slow.models)
