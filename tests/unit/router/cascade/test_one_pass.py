@@ -155,6 +155,21 @@ def test_a_ranking_goes_on_by_the_margin_at_its_cut() -> None:
     run(main)
 
 
+@pytest.mark.parametrize("top_n", [None, 0, 3, 9])
+def test_all_results_are_as_certain_however_they_are_asked_for(top_n: int | None) -> None:
+    """Who writes the number of documents into `top_n` had the smallest model's order, however close it was."""
+    asked = {"query": "q", "documents": ["a", "b", "c"]} | ({} if top_n is None else {"top_n": top_n})
+
+    async def main() -> None:
+        engines = ranker([0.50, 0.49, 0.48]), ranker([0.1, 0.2, 0.9])
+        async with started(*engines), running(two(*engines, task="rerank")) as router:
+            found = await classify(router, **asked, path="/v1/rerank")
+        assert found.headers["x-cascadia-stage"] == "large"
+        assert [one["index"] for one in found.json()["results"]] == [2, 1, 0]
+
+    run(main)
+
+
 @pytest.mark.parametrize(
     ("path", "task"), [("/classify", "classify"), ("/rerank", "rerank"), ("/v2/rerank", "rerank")]
 )
@@ -210,7 +225,8 @@ def test_a_margin_is_the_difference_of_the_two_greatest() -> None:
     assert margin([0.125, 0.75, 0.125]) == 62.5
     assert margin([1.0]) == 100.0
     assert margin_at([0.9, 0.5, 0.25], 2) == 25.0
-    assert margin_at([0.9, 0.5], 2) == 100.0
+    assert margin_at([0.9, 0.5], 2) == margin_at([0.9, 0.5], 1) == 40.0
+    assert margin_at([0.9], 1) == margin_at([], 1) == 100.0
 
 
 def test_shares_of_tokens_add_up() -> None:
