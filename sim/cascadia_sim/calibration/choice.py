@@ -94,7 +94,8 @@ def joined(
         name=f"{entry.name}+{own.name}",
         source=f"{entry.source}; what the engine itself adds as in {own.name}",
         efficiency=e,
-        error_ttft=None,
+        # A kernel entry's was found with the same engine's additions.
+        error_ttft=entry.error_ttft if own.engine == entry.engine else None,
         evidence="mixed",
     )
 
