@@ -20,6 +20,7 @@ from cascadia.planner.spec.file import read_policy_spec
 from cascadia.planner.spec.paths import named_path
 from cascadia.planner.spec.policy import OnePassStage, PolicySpec
 from cascadia.policy.problem import ModelProfile
+from cascadia_sim.engine.requests import picoseconds
 
 COLUMNS = ("stage", "batch", "latency_s")
 FEWEST = 100
@@ -52,6 +53,8 @@ def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda s
     table = named_path(path.parent, spec.latency)
     kinds = read_kinds(spec, table)
     arrival_s, unseen_s, notes = _arrivals(spec, path.parent)
+    # Before its half seconds are counted: those of a trace with one wrong year fill the memory.
+    picoseconds(arrival_s if unseen_s is None else unseen_s)
     objective = spec.objective
     wanted = Wanted(
         arrival_s,
@@ -159,9 +162,11 @@ def _measured(table: Path, kinds: tuple[str, ...]) -> dict[tuple[str, str], dict
     for at, row in enumerate(rows.to_pylist(), start=1):
         where = f"{table}: row {at}"
         try:
-            size, latency_s = int(row["batch"]), float(row["latency_s"])
+            size, latency_s = _whole(row["batch"]), float(row["latency_s"])
         except (TypeError, ValueError):
-            raise BadInput(where, "batch and latency_s must be numbers", "write e.g. 8 and 0.012") from None
+            raise BadInput(
+                where, "batch must be a whole number, latency_s a number", "write e.g. 8 and 0.012"
+            ) from None
         if not 1 <= size <= 4096 or not 0 < latency_s < 3600:
             raise BadInput(
                 where, f"a batch of {size} in {latency_s:g} s", "write a batch of 1-4096 and seconds above 0"
@@ -173,6 +178,13 @@ def _measured(table: Path, kinds: tuple[str, ...]) -> dict[tuple[str, str], dict
             )
         sizes[size] = latency_s
     return found
+
+
+def _whole(value: float | str) -> int:
+    """Raises `ValueError` for a part of a batch, which would be another batch's time."""
+    if float(value) != int(value):
+        raise ValueError(value)
+    return int(value)
 
 
 def _by_engine(

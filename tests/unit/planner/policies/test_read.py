@@ -8,6 +8,7 @@ import pytest
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.planner.policies.choose import choose
 from cascadia.planner.policies.read import read_asked
+from cascadia_sim.engine.requests import PastTheClock
 
 SPEC = """\
 stages:
@@ -48,6 +49,15 @@ def test_a_trace_gives_the_arrivals(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}\n")
     asked = read_asked(written(tmp_path, SPEC.replace("rate_rps: 50, requests: 1000", "trace: trace.csv")))
     assert asked.wanted.rate_rps == pytest.approx(10)
+
+
+def test_a_trace_with_one_wrong_year_is_refused_before_its_windows_fill_the_memory(tmp_path: Path) -> None:
+    rows = "\n".join(f"{i / 10},5,1" for i in range(200))
+    (tmp_path / "trace.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}\n1e9,5,1\n")
+    with pytest.raises(PastTheClock, match="106 days"):
+        read_asked(written(tmp_path, SPEC.replace("rate_rps: 50, requests: 1000", "trace: trace.csv")))
+    with pytest.raises(PastTheClock, match="106 days"):
+        read_asked(written(tmp_path, SPEC.replace("rate_rps: 50", "rate_rps: 1.0e-9")))
 
 
 OVERLOAD = SPEC.replace("rate_rps: 50", "rate_rps: 900").replace("latency_max_s: 0.1", "latency_max_s: 1.0")
@@ -114,7 +124,8 @@ def test_a_wrong_spec_is_refused(tmp_path: Path, old: str, new: str, says: str) 
     ("old", "new", "says"),
     [
         ("latency_s", "seconds", "has no column 'latency_s'"),
-        ("small,1,0.01", "small,1,fast", "must be numbers"),
+        ("small,1,0.01", "small,1,fast", "latency_s a number"),
+        ("small,4,0.025", "small,3.7,0.025", "batch must be a whole number"),
         ("small,1,0.01", "small,1,-0.01", "a batch of 1 in -0.01 s"),
         ("small,1,0.01", "small,2,0.01", "has no batch of 1 of stage 'small'"),
         ("large,2,0.05", "large,1,0.05", "a second latency of batch 1"),
