@@ -163,7 +163,7 @@ def _measured(table: Path, kinds: tuple[str, ...]) -> dict[tuple[str, str], dict
         where = f"{table}: row {at}"
         try:
             size, latency_s = _whole(row["batch"]), float(row["latency_s"])
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise BadInput(
                 where, "batch must be a whole number, latency_s a number", "write e.g. 8 and 0.012"
             ) from None

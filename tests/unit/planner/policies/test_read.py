@@ -126,6 +126,7 @@ def test_a_wrong_spec_is_refused(tmp_path: Path, old: str, new: str, says: str) 
         ("latency_s", "seconds", "has no column 'latency_s'"),
         ("small,1,0.01", "small,1,fast", "latency_s a number"),
         ("small,4,0.025", "small,3.7,0.025", "batch must be a whole number"),
+        ("small,4,0.025", "small,inf,0.025", "batch must be a whole number"),
         ("small,1,0.01", "small,1,-0.01", "a batch of 1 in -0.01 s"),
         ("small,1,0.01", "small,2,0.01", "has no batch of 1 of stage 'small'"),
         ("large,2,0.05", "large,1,0.05", "a second latency of batch 1"),
