@@ -145,9 +145,10 @@ def carries(plan: Plan) -> str:
         return ""
     times = "this rate and hardly more" if found < HARDLY else f"{_times(found)} this rate{_aside(plan)}"
     once = "the trace" if stability.rounds == 1 else f"{stability.rounds} rounds of the trace"
+    quantile = f"p{100 * plan.objective.quantile:g} {seconds(stability.objective_repeated_s)}"
     return (
-        f"carries {times}: {once} {stability.repeats} times end to end has p95 {seconds(stability.p95_repeated_s)}"
-        f" after {seconds(stability.p95_once_s)}, and no queue that grows"
+        f"carries {times}: {once} {stability.repeats} times end to end has {quantile}"
+        f" after {seconds(stability.objective_once_s)}, and no queue that grows"
     )
 
 

@@ -58,6 +58,14 @@ def test_the_headline_follows_the_goal() -> None:
     assert words.headline(cost, NAMES).endswith("at quality ≥ 85 with p99 14.6 s for $80.10/h")
 
 
+def test_the_repeats_are_told_at_the_quantile_that_a_bound_is_on() -> None:
+    plan = plans.for_cost()
+    assert plan.stability is not None
+    again = replace(plan.stability, objective_once_s=21.5, objective_repeated_s=22.5)
+    told = words.carries(replace(plan, stability=again))
+    assert "8 times end to end has p99 22.5 s after 21.5 s" in told
+
+
 def test_several_kinds_of_gpus_are_all_named() -> None:
     plan = plans.thousand_gpus()
     assert words.headline(plan, {}).startswith("60 L40S, 191 A100 80GB, 504 H100 and 249 H200 GPUs serve 412")
