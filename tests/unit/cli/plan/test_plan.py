@@ -91,6 +91,14 @@ def test_the_real_planner_plans_and_reports_from_files(planned: Path) -> None:
         assert heading in page
 
 
+def test_manifests_are_the_same_made_beside_the_report_or_without_one(planner: FakePlanner) -> None:
+    assert plan("--out", "beside").exit_code == plan("--out", "alone", "--no-report").exit_code == 0
+    names = set(PLAN_FILES) - {"report.html"}
+    for name in names:
+        assert Path("beside", name).read_bytes() == Path("alone", name).read_bytes()
+    assert {at.name for at in Path("alone").iterdir()} == names
+
+
 def test_without_a_folder_it_is_only_told(planner: FakePlanner) -> None:
     before = sorted(path.name for path in Path().iterdir())
     assert plan().exit_code == 0
