@@ -17,7 +17,7 @@ What a stage would have less of (GPUs, or a threshold) is not given up for gain 
 traffic that swings will want it back so soon that more requests would be late than may be.
 Each move of the last day beyond the free ones doubles the least gain, so that a load which swings to and fro is
 followed a few times, and then only where that is worth ever more. A plan that no longer keeps its bounds may be left
-at once.
+at once; for one that breaks them less, where none keeps them, no gain is too small beyond what simulating errs by.
 """
 
 from collections.abc import Mapping, Sequence
@@ -156,6 +156,7 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
     if today.keeps_bounds and not candidate.keeps_bounds:
         return Decision("keep", f"the new plan breaks its bounds ({told})")
     gain = 1.0 if rescue else 0.0 if slower else _gain(today, candidate)
+    mends = rescue or (not slower and today.misses.most - candidate.misses.most > ALIKE)
     lasts_s = expected_s(situation.changed_at_s, policy.horizon_s)
     benefit_s = gain * max(0.0, lasts_s - move_cost.duration_s)
     cost_s = (1.0 - move_cost.keeps) * move_cost.duration_s + move_cost.gpu_s / max(
@@ -166,8 +167,9 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
         return Decision("keep", f"{told}, but {why}", gain, benefit_s, cost_s)
 
     recent = [at for at in situation.moved_at_s if now - at < DAY_S]
-    left = policy.moves_per_day - len(recent) - (0 if rescue else policy.reserve)
+    left = policy.moves_per_day - len(recent) - (0 if mends else policy.reserve)
     least = min(1.0, policy.least_gain * 2.0 ** max(0, len(recent) - policy.free_moves))
+    least = 0.0 if mends else least
     if left <= 0:
         return keep(f"{len(recent)} moves in a day are enough")
     if gain < least:

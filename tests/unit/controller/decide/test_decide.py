@@ -127,6 +127,24 @@ def test_a_percent_less_broken_is_noise() -> None:
     assert decide(situation(today=in_dollars(80.0, 0.205), candidate=in_dollars(120.0, 0.2))).gain == 0.0
 
 
+@pytest.mark.parametrize("moves", range(8))
+@pytest.mark.parametrize("less", [0.02, 0.06, 0.15])
+def test_a_bound_is_mended_however_little_and_however_many_moves_there_were(less: float, moves: int) -> None:
+    """Money saved has to be worth ever more after three moves in a day; a bar that is missed does not."""
+    moved = [2 * HOUR_S + 0.5 * HOUR_S * i for i in range(moves)]
+    below = situation(
+        today=replace(in_dollars(80.0, 0.05), misses=Misses(quality=less + 0.05)),
+        candidate=in_dollars(90.0, 0.05),
+        move_cost=MoveCost(60.0, 60.0, 1.0, 1, 1),
+        moved_at_s=moved,
+    )
+    assert decide(below).action == "move"
+    assert decide(replace(below, moved_at_s=[*moved, *[9 * HOUR_S] * (8 - moves)])).action == "keep"
+    cheaper = replace(below, today=in_dollars(100.0, 0.0), candidate=in_dollars(100.0 * (1.0 - less), 0.0))
+    least = 0.1 * 2.0 ** max(0, moves - 3)
+    assert (decide(cheaper).action == "move") is (less >= least and moves < 6)
+
+
 def test_how_long_traffic_stays_is_learnt_from_its_changes() -> None:
     assert expected_s([], 3600.0) == 3600.0
     assert expected_s([0.0, 600.0, 1200.0, 1900.0], 3600.0) == 600.0
