@@ -117,7 +117,8 @@ class Loops:
 def fitted(learned: Sequence[Measured], unseen: Sequence[Measured]) -> Calibration:
     """Kernels' own entry with the constants of `FREE` moved to `learned`; its held-out errors are of `unseen`."""
     start = find_calibration(gpu("h100-sxm"), "vllm", "bf16")
-    own = replace(start, efficiency=fit_efficiency(Loops(learned, start), start.efficiency, FREE))
+    found = fit_efficiency(Loops(learned, start), start.efficiency, FREE)
+    own = replace(start, efficiency=replace(found, **{n: float(f"{getattr(found, n):.4g}") for n in FREE}))
     seen, others = misses(learned, own), misses(unseen, own)
     loops = [p.loop for p in learned]
     context = (
