@@ -46,7 +46,7 @@ def first_of_each(ordered: list[Candidate], each: int) -> list[Candidate]:
 def test_the_promising_are_the_same_whenever_they_were_told_of(
     objective: Objective, candidates: list[Candidate], first: int, each: int
 ) -> None:
-    problem = SimpleNamespace(objective=objective)
+    problem = SimpleNamespace(objective=objective, asked=None)
     standing = Standing(problem)
     seen: dict[object, Candidate] = dict(enumerate(candidates[:first]))
     standing.add(seen)
