@@ -168,8 +168,7 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
 
     recent = [at for at in situation.moved_at_s if now - at < DAY_S]
     left = policy.moves_per_day - len(recent) - (0 if mends else policy.reserve)
-    least = min(1.0, policy.least_gain * 2.0 ** max(0, len(recent) - policy.free_moves))
-    least = 0.0 if mends else least
+    least = 0.0 if mends else min(1.0, policy.least_gain * 2.0 ** max(0, len(recent) - policy.free_moves))
     if left <= 0:
         return keep(f"{len(recent)} moves in a day are enough")
     if gain < least:

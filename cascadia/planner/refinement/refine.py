@@ -151,7 +151,11 @@ def refine(
     _share_anew(state)
     _batch_anew(state)
     progress(f"refine: {len(state.seen)} cascades simulated")
-    best = best_certified(state, [c for c in state.seen.values() if within_limits(problem, c)], starts)
+
+    def certified() -> Candidate | None:
+        return best_certified(state, [c for c in state.seen.values() if within_limits(problem, c)], starts)
+
+    best = certified()
     for _ in range(HELD):
         if not (growth := _growth(state, best)) or search.deadline.leaves_out(
             "plans that keep the bounds for longer"
@@ -165,7 +169,7 @@ def refine(
             effort,
             simulations // FEWER_HELD,
         )
-        best = best_certified(state, [c for c in state.seen.values() if within_limits(problem, c)], starts)
+        best = certified()
     return best, list(state.seen.values())
 
 

@@ -297,10 +297,10 @@ def _score_of(raw: bytes) -> float:
 def margin_at(scores: Sequence[float], cut: int) -> float:
     """The margin, 0-100, between the last of the best `cut` and the next; where none is next all are wanted in their
     order, and it is that of the first. One document is certain."""
-    if cut >= len(scores):
-        cut = 1
     if len(scores) <= 1:
         return 100.0
+    if cut >= len(scores):
+        cut = 1
     return min(100.0, max(0.0, 100.0 * (scores[cut - 1] - scores[cut])))
 
 

@@ -162,6 +162,12 @@ def mean_ms(weights: Weights, timing: ReplicaTiming) -> tuple[float, float]:
     return float(ttft), float(tpot)
 
 
+def seen_ms(weights: Weights, timing: ReplicaTiming, held_steps: float = 0.0) -> tuple[float, float]:
+    """The same as clients see them, the first token `held_steps` decode steps later still."""
+    ttft_ms, tpot_ms = mean_ms(weights, timing)
+    return ttft_ms + timing.client_ps / 1e9 + (timing.client_steps + held_steps) * tpot_ms, tpot_ms
+
+
 def _token_ps(timing: ReplicaTiming, counts: Ints) -> Ints:
     table = timing.token_ps
     last = len(table) - 1

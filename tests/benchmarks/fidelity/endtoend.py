@@ -29,7 +29,7 @@ from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import ReplicaTiming
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.catalogue import UnknownModel, architecture
-from tests.benchmarks.fidelity.closed_loop import Loop, Weights, mean_ms, run
+from tests.benchmarks.fidelity.closed_loop import Loop, Weights, run, seen_ms
 from tests.benchmarks.fidelity.endtoend_points import FILE, Point, read_points
 from tests.benchmarks.fidelity.endtoend_usable import reasons, told
 from tests.data import data_path
@@ -129,9 +129,7 @@ def predict(points: Iterable[Point]) -> list[Prediction]:
             continue
         config = engine_of(point, model)
         timing = timing_of(model, point.system, point.gpus, config)
-        ttft_ms, tpot_ms = mean_ms(weights_of(loop_of(point)), timing)
-        steps = timing.client_steps + point.held_steps
-        ttft_ms += timing.client_ps / 1e9 + steps * tpot_ms
+        ttft_ms, tpot_ms = seen_ms(weights_of(loop_of(point)), timing, point.held_steps)
         predictions.append(Prediction(point, model.moe is None, ttft_ms, tpot_ms))
     return predictions
 

@@ -13,7 +13,6 @@ import csv
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -27,11 +26,12 @@ from cascadia_sim.iteration.build import replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.roofline import Floats
 from cascadia_sim.models.catalogue import architecture
-from tests.benchmarks.fidelity.closed_loop import Loop, mean_ms, run
-from tests.benchmarks.fidelity.endtoend import BUDGET_TOKENS, MOST_SEQUENCES
+from tests.benchmarks.fidelity.closed_loop import Loop, seen_ms
+from tests.benchmarks.fidelity.endtoend import BUDGET_TOKENS, MOST_SEQUENCES, weights_of
+from tests.benchmarks.fidelity.product import Miss
 from tests.benchmarks.report_table import markdown
+from tests.data import ROOT
 
-ROOT = Path(__file__).resolve().parents[3]
 FILE = ROOT / "docs/benchmarks/data/fidelity-h100.csv"
 MODEL = "meta-llama/Llama-3.1-8B-Instruct"
 FREE = ("iteration_s", "kernel_s", "sequence_s", "gemm_compute", "first_token_s", "first_token_steps")
@@ -45,13 +45,6 @@ class Measured:
     loop: Loop
     ttft_ms: float
     tpot_ms: float
-
-
-class Miss(NamedTuple):
-    """Predicted over measured - 1."""
-
-    tpot: float
-    ttft: float
 
 
 def read_measured(path: Path = FILE) -> list[Measured]:
@@ -82,8 +75,7 @@ def predicted_ms(point: Measured, calibration: Calibration | None) -> tuple[floa
         max_num_batched_tokens=point.loop.budget_tokens,
     )
     timing = replica_timing(architecture(MODEL), gpu("h100-sxm"), tp=1, pp=1, config=config)
-    ttft_ms, tpot_ms = mean_ms(run(point.loop).weights, timing)
-    return ttft_ms + timing.client_ps / 1e9 + timing.client_steps * tpot_ms, tpot_ms
+    return seen_ms(weights_of(point.loop), timing)
 
 
 def misses(points: Sequence[Measured], calibration: Calibration | None = None) -> list[Miss]:

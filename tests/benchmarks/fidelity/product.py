@@ -27,7 +27,7 @@ from cascadia_sim.hardware.catalogue import gpu
 from cascadia_sim.iteration.build import calibration_of
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.models.architecture import Architecture
-from tests.benchmarks.fidelity.closed_loop import mean_ms, run
+from tests.benchmarks.fidelity.closed_loop import run, seen_ms
 from tests.benchmarks.fidelity.crossed import Crossed
 from tests.benchmarks.fidelity.endtoend import (
     CHECKED_EACH,
@@ -57,9 +57,7 @@ class Miss(NamedTuple):
 def printed_ms(point: Point, model: Architecture, config: EngineConfig) -> tuple[float, float]:
     """Mean TTFT and TPOT that a plan would print; with what the measured recipe held back."""
     timing = timing_of(model, point.system, point.gpus, config)
-    ttft_ms, tpot_ms = mean_ms(weights_of(loop_of(point)), timing)
-    steps = timing.client_steps + point.held_steps
-    return ttft_ms + timing.client_ps / 1e9 + steps * tpot_ms, tpot_ms
+    return seen_ms(weights_of(loop_of(point)), timing, point.held_steps)
 
 
 def simulated_ms(point: Point, model: Architecture, config: EngineConfig) -> tuple[float, float]:

@@ -7,7 +7,8 @@ import pytest
 from cascadia_sim.calibration.file import read_calibration
 from cascadia_sim.evidence.standing import standing
 from cascadia_sim.hardware.catalogue import gpu
-from tests.benchmarks.fidelity.h100 import ROOT, Measured, misses, read_measured
+from tests.benchmarks.fidelity.h100 import Measured, misses, read_measured
+from tests.data import ROOT
 
 pytestmark = pytest.mark.slow
 
