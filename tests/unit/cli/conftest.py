@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.commands import run
+from tests.unit.planner.brief import brief_searches
 from tests.unit.planner.specs import valid_spec, write_inputs, write_spec
 
 
@@ -21,7 +22,8 @@ def planned(among_workers: Path) -> Path:
             making = Path(tempfile.mkdtemp(dir=among_workers))
             write_inputs(making)
             write_spec(making, valid_spec())
-            result = run("plan", str(making / "cascade.yaml"), "--out", str(making / "plan"))
+            with brief_searches():
+                result = run("plan", str(making / "cascade.yaml"), "--out", str(making / "plan"))
             assert result.exit_code == 0, result.output
             making.rename(folder)
     return folder

@@ -100,7 +100,7 @@ def quality_table(score: object, quality: object) -> QualityTable:
     )
 
 
-SHORT = Effort(simulated_requests=8_000)
+SHORT = Effort(routings=4, combinations=300, simulated_requests=2_000)
 LEAST = Effort(routings=1, combinations=30, simulated_requests=0, fewest_simulations=1)
 
 

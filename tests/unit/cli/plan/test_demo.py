@@ -14,6 +14,7 @@ from cascadia.demo.plan_example import EXAMPLE_FILES, SPEC
 from cascadia.demo.plan_example_quality import STAGES, example_quality
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.read import read_problem
+from tests.unit.planner.brief import brief_searches
 
 
 def run(*args: str) -> Result:
@@ -28,7 +29,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def shown(place: Path) -> Result:
     """A demo in a folder where another was left unfinished, its spec edited."""
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, brief_searches():
         patch.chdir(place)
         Path("demo-plan/example").mkdir(parents=True)
         Path("demo-plan/example/cascade.yaml").write_text("mine: true\n")

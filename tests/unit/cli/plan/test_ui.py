@@ -14,6 +14,7 @@ from cascadia.files.plan_file import read_plan
 from cascadia.whatif.asked import Asked
 from cascadia.whatif.better import beats, meets
 from tests.unit.cli.commands import run
+from tests.unit.planner.brief import brief_searches
 from tests.unit.planner.specs import small_spec, write_inputs, write_spec
 
 pytestmark = pytest.mark.slow
@@ -31,7 +32,8 @@ def plan_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     write_inputs(folder)
     write_spec(folder, small_spec())
     said: list[dict[str, Any]] = []
-    told = made(folder / "cascade.yaml", Asked(rate_rps=0.5), folder, said.append)
+    with brief_searches():
+        told = made(folder / "cascade.yaml", Asked(rate_rps=0.5), folder, said.append)
     return Made(told, said, folder)
 
 

@@ -30,11 +30,12 @@ from tests.unit.planner.problems import FIVE, hosted_judge, problem, rising_tabl
 pytestmark = pytest.mark.slow
 
 BOUND_S = 6.0
+LITTLE = Effort(routings=3, combinations=100, window_requests=1_000, simulated_requests=0, fewest_simulations=6)
 
 
 def plan(known: Problem) -> PlanResult:
     """With a short search, from which gears are found as from any."""
-    return planning.plan(known, effort=Effort(routings=3, combinations=200, simulated_requests=8_000))
+    return planning.plan(known, effort=LITTLE)
 
 
 def spiky(seconds: int = 120, calm: float = 12.0, spike: float = 60.0) -> Trace:

@@ -95,10 +95,10 @@ def test_no_table_by_slack_alone_is_better_than_what_is_chosen(
 
 def test_a_cheaper_kind_of_worker_beside_makes_the_most_quality_no_less() -> None:
     wanted = replace(WANTED, accuracy_min=None)
-    dear = replace(KIND, name="dear", usd_per_hour=2.0)
+    dear = replace(KIND, name="dear", models=KIND.models[1:3], usd_per_hour=2.0)
     slow = tuple(
         replace(model, latency_s=tuple(3 * latency_s for latency_s in model.latency_s))
-        for model in KIND.models
+        for model in dear.models
     )
     cheap = replace(KIND, name="cheap", models=slow, most=8, usd_per_hour=0.1)
     alone = choose("guard", [dear], wanted)
@@ -109,7 +109,7 @@ def test_a_cheaper_kind_of_worker_beside_makes_the_most_quality_no_less() -> Non
 
 
 def test_the_cheaper_kind_of_worker_is_taken() -> None:
-    slow = replace(KIND, models=KIND.models[:3])
+    slow = replace(KIND, models=KIND.models[1:3])
     quick = tuple(replace(m, latency_s=tuple(s / 3 for s in m.latency_s)) for m in slow.models)
     fast = Kind("gpu", quick, most=2, usd_per_hour=2.0)
     wanted = replace(WANTED, arrival_s=WANTED.arrival_s[:1000])

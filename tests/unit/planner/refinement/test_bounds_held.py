@@ -23,7 +23,7 @@ from tests.examples import cases
 
 pytestmark = pytest.mark.slow
 
-LITTLE = Effort(routings=3, combinations=200, simulated_requests=6_000, fewest_simulations=8)
+LITTLE = Effort(routings=2, combinations=60, simulated_requests=1_000, fewest_simulations=8)
 SEEDS = cases((1, 3, 4, 5))
 """The first is one that missed its bounds."""
 
