@@ -17,13 +17,15 @@ from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import plan_json
 from cascadia.planner.plan import plan
+from cascadia.planner.refinement.state import Effort
 from tests.data import ROOT
-from tests.unit.planner.problems import FIVE, NODE, ON_ROUTER, briefly, hosted_judge, problem, traffic
+from tests.unit.planner.problems import FIVE, NODE, ON_ROUTER, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
 
 BRIEF = "least cost, mixed GPUs"
 """Searched for briefly: of two pools each is searched as well as both."""
+SHORTER = Effort(simulated_requests=8_000)
 FILE = ROOT / "tests/golden/planner/plans.json"
 MIXED = (NODE, Pool("l40s", "l40s", 1, 4, 1.2))
 
@@ -48,7 +50,7 @@ def cases() -> dict[str, Problem]:
 
 
 def figures(name: str) -> dict[str, Any]:
-    result = (briefly if name == BRIEF else plan)(cases()[name])
+    result = plan(cases()[name], effort=SHORTER if name == BRIEF else None)
     found: dict[str, Any] = json.loads(plan_json(replace(result.plan, wall_s=0.0)))
     return found
 

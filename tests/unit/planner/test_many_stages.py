@@ -46,7 +46,7 @@ def test_two_to_six_stages_with_fine_scores_are_planned(stages: int) -> None:
         table=table,
         judge=hosted_judge(),
         quality_min=bar,
-        trace=traffic(300, 60.0),
+        trace=traffic(150, 60.0),
     )
     found = briefly(given).plan
     assert found.predicted.quality.lower >= bar

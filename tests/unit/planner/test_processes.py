@@ -34,7 +34,7 @@ def test_processes_change_nothing_of_a_plan_and_its_report(
         (MEDIUM, LARGE),
         pools=(NODES,),
         judge=hosted_judge(),
-        trace=traffic(150, 40.0),
+        trace=traffic(60, 40.0),
         objective=GOALS[goal],
     )
     one, several = (plan(given, effort=LEAST, processes=processes) for processes in (False, True))

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from functools import cache
+from typing import Any
 
 import pulp
 import pytest
 
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.plan import Plan
+from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner import plan
 from cascadia.planner.allocation import columns, highs, paper
@@ -19,7 +21,7 @@ from cascadia.planner.plan import Formulation, PlanResult
 from cascadia.planner.tables.packing import packs_perfectly
 from tests.unit.planner.enumeration import best_by_enumeration
 from tests.unit.planner.instances import random_instance
-from tests.unit.planner.problems import briefly, hosted_judge, problem
+from tests.unit.planner.problems import LEAST, briefly, hosted_judge, problem
 
 pytestmark = pytest.mark.slow
 
@@ -37,9 +39,14 @@ def gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(program, "solve", unproven)
 
 
+def unsearched(given: Problem, **asked: Any) -> PlanResult:
+    """The plan after hardly any search: what its proof says is of one program."""
+    return briefly(given, effort=LEAST, **asked)
+
+
 @cache
 def two_models() -> PlanResult:
-    return briefly(problem())
+    return unsearched(problem())
 
 
 def is_an_incumbent(found: Plan) -> bool:
@@ -102,7 +109,7 @@ def test_on_one_pool_of_perfect_nodes_the_unproven_answer_is_the_proven_one() ->
 
 @pytest.mark.parametrize("formulation", ["columns", "paper"])
 def test_a_plan_whose_allocation_was_proven_is_optimal(formulation: Formulation) -> None:
-    found = briefly(problem(judge=hosted_judge()), formulation=formulation).plan
+    found = unsearched(problem(judge=hosted_judge()), formulation=formulation).plan
     assert found.proof.status == "optimal"
     assert found.proof.formulation == formulation
     assert found.proof.bound_s == found.proof.objective_s
@@ -112,7 +119,7 @@ def test_a_plan_whose_allocation_was_proven_is_optimal(formulation: Formulation)
 @pytest.mark.parametrize("formulation", ["columns", "paper"])
 @pytest.mark.usefixtures("gives_up")
 def test_a_plan_whose_solver_gave_up_is_an_incumbent_with_a_gap(formulation: Formulation) -> None:
-    found = briefly(problem(judge=hosted_judge()), formulation=formulation).plan
+    found = unsearched(problem(judge=hosted_judge()), formulation=formulation).plan
     assert is_an_incumbent(found)
     assert parse_plan(plan_json(found), "plan") == found
 
@@ -131,7 +138,7 @@ def test_a_winner_that_no_table_promises_is_an_incumbent(monkeypatch: pytest.Mon
         return (lambda demands: None) if prove else solver(*args)  # type: ignore[arg-type]
 
     monkeypatch.setattr(plan, "solver", without_proof)
-    found = briefly(problem()).plan
+    found = unsearched(problem()).plan
     assert is_an_incumbent(found)
     assert found.proof.objective_s == max(stage.latency.p95_s for stage in found.predicted.stages)
 

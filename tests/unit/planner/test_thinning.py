@@ -15,7 +15,7 @@ from tests.unit.planner.problems import problem, traffic
 
 pytestmark = pytest.mark.slow
 
-LITTLE = Effort(simulated_requests=20_000)
+LITTLE = Effort(routings=3, combinations=200, simulated_requests=0, fewest_simulations=4)
 FASTEST = Objective("latency", 0.95, 52.0, within=0.0)
 LONG = problem(trace=traffic(requests=20_000, rate_rps=30), objective=FASTEST)
 PLANNED = problem(trace=traffic(requests=8_000, rate_rps=30), objective=FASTEST)

@@ -30,7 +30,9 @@ from tests.unit.planner.problems import FIVE, hosted_judge, problem, rising_tabl
 pytestmark = pytest.mark.slow
 
 BOUND_S = 6.0
-LITTLE = Effort(routings=3, combinations=100, window_requests=1_000, simulated_requests=0, fewest_simulations=6)
+LITTLE = Effort(
+    routings=3, combinations=100, window_requests=1_000, simulated_requests=0, fewest_simulations=6
+)
 
 
 def plan(known: Problem) -> PlanResult:

@@ -170,8 +170,8 @@ def test_a_trace_played_twice_is_the_trace_and_one_mean_gap_later_again() -> Non
 
 
 def test_every_baseline_that_is_shown_holds_and_carries_the_rate_that_is_said_of_it() -> None:
-    given = problem((SMALL, LARGE), judge=hosted_judge(), trace=traffic(600, 12.0))
-    little = Effort(routings=2, combinations=100, window_requests=400, simulated_requests=6000)
+    given = problem((SMALL, LARGE), judge=hosted_judge(), trace=traffic(200, 12.0))
+    little = Effort(routings=2, combinations=60, simulated_requests=0, fewest_simulations=8)
     shown = 0
     with open_search(given) as search:
         for name, found in ((name, run()) for name, run in systems(search, little)):
