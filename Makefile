@@ -43,6 +43,8 @@ compiled: $(STAMP)
 	@$(BIN)/python -m tests.kernels
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # the tests themselves say what is wrong
 
+# Where as many processes test as there are cores, threads for linear algebra wait for each other at full speed.
+test: export OMP_NUM_THREADS := 1
 # A test that fails is run once more, and is named where it passes then: that is a fault of the test, to be mended.
 test: $(STAMP)
 	@$(MAKE) --no-print-directory -j2 check compiled

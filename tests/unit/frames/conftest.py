@@ -3,10 +3,9 @@
 import pytest
 
 from cascadia.domain.plan import Plan
-from cascadia.planner.plan import plan
-from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, problem, rising_table, traffic
+from tests.unit.planner.problems import LARGE, MEDIUM, ON_ROUTER, briefly, problem, rising_table, traffic
 
 
 @pytest.fixture(scope="session")
 def made() -> Plan:
-    return plan(problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=traffic(300), table=rising_table(2))).plan
+    return briefly(problem((MEDIUM, LARGE), judge=ON_ROUTER, trace=traffic(300), table=rising_table(2))).plan
