@@ -45,7 +45,7 @@ def instance(seed: int, count: int, requests: int = 1500) -> tuple[Kind, Wanted]
     ("seed", "count"),
     [
         *((seed, 2) for seed in range(6)),
-        *(pytest.param(seed, 3, marks=pytest.mark.slow) for seed in cases((1, 3, 5))),
+        *(pytest.param(seed, 3, marks=pytest.mark.slow) for seed in cases((3, 1, 5))),
     ],
 )
 def test_one_model_more_never_makes_a_plan_worse(seed: int, count: int) -> None:
