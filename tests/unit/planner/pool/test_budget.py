@@ -72,7 +72,7 @@ def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) ->
     """Of `minimize: latency`, at any price."""
 
     def reached_s(budget_usd: float, *pools: Pool) -> float:
-        made = problem((SMALL, MEDIUM), pools=pools, trace=traffic(60, 30.0, seed))
+        made = problem((SMALL, MEDIUM), pools=pools, trace=traffic(120, 30.0, seed))
         made = replace(
             made,
             cluster=replace(made.cluster, budget_usd_per_hour=budget_usd),
