@@ -148,7 +148,10 @@ def plan(
     spec's own values. Where all stages classify or rerank, SPEC is one of `cascadia schema policy`.
     """
     from cascadia.cli.shared.startup import collect_rarely, load_numba_alone
+
+    collect_rarely()
     from cascadia.planner.beside.forked import Forked, can_fork
+    from cascadia.planner.problem.read import read_problem
 
     asked_gpus = tuple(pool_gpus(text) for text in gpus)
 
@@ -171,12 +174,9 @@ def plan(
         )
 
     def read() -> Iterator["Problem"]:
-        from cascadia.planner.problem.read import read_problem
-
         yield read_problem(spec, change())
 
-    collect_rarely()
-    # Reading takes as long as it takes to load what plans.
+    # Reading takes no longer than to load what plans; what both need is loaded by now, once.
     reading = Forked(read) if can_fork() else read()
     load_numba_alone()
     from cascadia.cli.plan.outputs import (
