@@ -116,19 +116,21 @@ def certify(
     factor: float = 1.0,
     before: int = 1,
     plays: Plays | None = None,
+    seemed: "Settled | None" = None,
 ) -> Certificate:
     """Certificate of `deployment` under `decided` (n) on the simulator's requests, at `factor` times their
     rate.
 
     `shares` of capacity are by stage, at the rate as it is. The requests are `before` rounds of a trace already.
-    `plays`: of gears, which decide in each round anew; `decided` is then of the first.
+    `plays`: of gears, which decide in each round anew; `decided` is then of the first. `seemed`: what `seems_to_hold`
+    found at this factor, so that it need not be found again.
     """
-    settled = settle(simulator, deployment, decided, factor, most=MOST_ROUNDS // before)
+    settled = seemed or settle(simulator, deployment, decided, factor, most=MOST_ROUNDS // before)
     once, run, rounds, one_decided = settled
     once_s = _quantiles(run, quantiles := _asked(simulator))
     repeats = _repeats(once)
     # Two rounds first, where much is sent: what plainly does not hold is seen in a quarter of the time.
-    calm = factor * max(shares.values(), default=1.0) <= CALM
+    calm = seemed is not None or factor * max(shares.values(), default=1.0) <= CALM
     for played in sorted({repeats if calm else FEWEST_REPEATS, repeats}):
         every = repeated(once, played)
         try:
@@ -164,19 +166,19 @@ def seems_to_hold(
     *,
     factor: float = 1.0,
     bounded: bool = False,
-) -> bool:
-    """The first part of `certify`, on a few of its rounds: who fails here fails there. `bounded`: latencies are within
-    the objective's bounds, too.
+) -> "Settled | None":
+    """One round of who holds in the first part of `certify`, on a few of its rounds; None: who fails here fails there.
+    `bounded`: latencies are within the objective's bounds, too.
     """
     try:
         settled = settle(simulator, deployment, decided, factor)
         if bounded and _strain(settled.once.problem, settled.run) > 1.0:
-            return False
+            return None
         every = repeated(settled.once, FEWEST_REPEATS)
         run = _run(settled, every, deployment, FEWEST_REPEATS)
-        return not _why(settled, run, shares, factor, FEWEST_REPEATS)
+        return None if _why(settled, run, shares, factor, FEWEST_REPEATS) else settled
     except PastTheClock:
-        return False
+        return None
 
 
 def _strain(problem: Problem, run: CascadeRun) -> float:

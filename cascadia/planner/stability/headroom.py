@@ -10,7 +10,7 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.routing.routings import Decisions
 from cascadia.planner.stability.ahead import Test, asked_ahead
-from cascadia.planner.stability.certificate import OVERLOADED, certify, seems_to_hold
+from cascadia.planner.stability.certificate import OVERLOADED, Settled, certify, seems_to_hold
 from cascadia_sim.engine.requests import PastTheClock
 
 PRECISION = 0.02
@@ -49,16 +49,21 @@ def headroom(
     all but the last.
     """
 
+    seemed: dict[float, Settled] = {}
+
     def seems(factor: float) -> bool:
         if late() or factor < FEWEST:
             return False
-        return seems_to_hold(simulator, deployment, decided, shares, factor=factor, bounded=bounded)
+        found = seems_to_hold(simulator, deployment, decided, shares, factor=factor, bounded=bounded)
+        if found is not None:
+            seemed[factor] = found
+        return found is not None
 
     def holds(factor: float) -> bool:
         if late():
             return False
         try:
-            found = certify(simulator, deployment, decided, shares, factor=factor)
+            found = certify(simulator, deployment, decided, shares, factor=factor, seemed=seemed.get(factor))
         except PastTheClock:
             return False
         return found.holds and not (bounded and found.held > 1.0)
