@@ -35,6 +35,7 @@ from cascadia_sim.cascade.elsewhere import Elsewhere, simulate_elsewhere
 from cascadia_sim.cascade.first_stage import FirstRuns
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.engine.dispatch import DEFAULT
+from cascadia_sim.engine.results import quantile
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 Bools = NDArray[np.bool_]
@@ -266,4 +267,4 @@ def quantile_s(latency_s: Floats, q: float) -> float:
     """The smallest latency that at least a share `q` of requests keep."""
     if len(latency_s) == 0:
         return 0.0
-    return float(np.quantile(latency_s, q, method="inverted_cdf"))
+    return quantile(latency_s, q)

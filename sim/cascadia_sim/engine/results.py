@@ -5,6 +5,7 @@ one that was observed, never an interpolation, so that "p95 <= limit" and "attai
 same.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,12 @@ def quantiles_ps(latency_ps: Ints, shares: Sequence[float]) -> Ints:
     if latency_ps.size == 0:
         raise ValueError("no request, so no quantile of their latency; simulate at least one")
     return np.quantile(latency_ps, shares, method="inverted_cdf").astype(np.int64)
+
+
+def quantile(values: Ints | Floats, share: float) -> float:
+    """The quantile of one or more values at one share; by numpy's own function it takes ten times as long."""
+    at = max(math.ceil(values.size * share - 1), 0)
+    return float(np.partition(values, at)[at])
 
 
 def attainment(latency_ps: Ints, limits_ps: Ints) -> Floats:

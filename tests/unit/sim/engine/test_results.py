@@ -12,6 +12,7 @@ from cascadia_sim.engine.results import (
     attainment,
     over_time,
     present,
+    quantile,
     quantiles_ps,
     throughput_rps,
     tokens_per_s,
@@ -35,6 +36,11 @@ def test_a_quantile_is_an_observed_latency() -> None:
 def test_no_request_has_no_quantile() -> None:
     with pytest.raises(ValueError, match="no request"):
         quantiles_ps(ints(), [0.5])
+
+
+@given(st.lists(st.integers(0, 50), min_size=1), st.floats(0, 1) | st.sampled_from([0.5, 0.9, 0.95, 0.99]))
+def test_one_quantile_is_what_numpy_finds(values: list[int], share: float) -> None:
+    assert quantile(np.array(values), share) == np.quantile(values, share, method="inverted_cdf")
 
 
 @given(st.lists(st.integers(0, 50), min_size=1), st.integers(0, 60), st.sampled_from([0.5, 0.9, 0.95, 1.0]))
