@@ -16,8 +16,9 @@ from cascadia.planner.tables.capacity import Sustained, held_at_once
 from cascadia.planner.tables.loads import Load
 from cascadia.planner.tables.shapes import Shape
 from cascadia.planner.tables.store import digest_of, load_table, save_table
-from cascadia_sim.engine.replica import finishes_apart
+from cascadia_sim.engine.replica import Apart
 from cascadia_sim.engine.requests import request_arrays
+from cascadia_sim.engine.results import quantile as at_quantile
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
 
 Floats = NDArray[np.float64]
@@ -181,12 +182,14 @@ def _shape_row(
         return np.full(len(levels), np.inf), least
     last = max(first, last)
     alike = ALIKE if timing.lanes == 1 else PIPELINE_ALIKE
+    given = request_arrays(load.arrival_ps, load.input_tokens, load.output_tokens, load.cached_tokens)
+    apart, held = Apart(timing, given), held_at_once(timing, load)
     open_ = [(first, last)]
     while open_:
         low, high = open_.pop()
         for at in (low, high):
             if np.isnan(row[at]):
-                row[at] = _quantile_s(timing, load, int(levels[at]), quantile)
+                row[at] = _quantile_s(apart, timing, len(load), held, int(levels[at]), quantile)
         if high - low > 1 and row[low] > row[high] * alike:
             middle = (low + high) // 2
             open_ += [(low, middle), (middle, high)]
@@ -198,26 +201,26 @@ def _shape_row(
     return filled, least
 
 
-def _quantile_s(timing: ReplicaTiming, load: Load, k: int, quantile: float) -> float:
+def _quantile_s(
+    apart: Apart, timing: ReplicaTiming, requests: int, held: int, k: int, quantile: float
+) -> float:
     """The latency quantile over enough of the k thinned streams, spread evenly, to make a sample."""
-    per_stream = max(len(load) / k, 1.0)
+    per_stream = max(requests / k, 1.0)
     streams = int(min(k, np.ceil(_sample_requests(timing) / per_stream), MOST_STREAMS))
-    held = held_at_once(timing, load)
-    every, counts = np.arange(len(load)), []
     mine: list[Ints] = []
+    warm_up: list[int] = []
     for offset in np.unique(np.linspace(0, k - 1, streams).astype(int)).tolist():
-        stream = every[offset::k]
-        for window, warm_up in _windows(timing, len(stream), held):
+        stream = np.arange(offset, requests, k)
+        for window, warms_up in _windows(timing, len(stream), held):
             mine.append(stream[window.start : window.stop])
-            counts.append(np.arange(len(window)) >= warm_up)
-    at = np.concatenate(mine)
-    given = request_arrays(
-        load.arrival_ps[at], load.input_tokens[at], load.output_tokens[at], load.cached_tokens[at]
-    )
-    replica = np.repeat(np.arange(len(mine)), [len(part) for part in mine])
-    latency = (finishes_apart(timing, replica, given) - given.arrival_ps)[np.concatenate(counts)]
+            warm_up.append(warms_up)
+    sizes = [len(part) for part in mine]
+    latency_ps = apart.latencies_ps(np.concatenate(mine), np.cumsum(sizes))
+    if any(warm_up):
+        counts = [np.arange(size) >= until for size, until in zip(sizes, warm_up, strict=True)]
+        latency_ps = latency_ps[np.concatenate(counts)]
     # A request's own latency: interpolated between two, it could be one that nobody had.
-    return float(np.quantile(latency, quantile, method="inverted_cdf")) / PS_PER_S
+    return at_quantile(latency_ps, quantile) / PS_PER_S
 
 
 def _windows(timing: ReplicaTiming, requests: int, held: int) -> list[tuple[range, int]]:

@@ -131,13 +131,15 @@ def _run(
 def _run_apart(fleet: Fleet, requests: Requests, replica: Ints) -> None:
     """Runs every replica to its end, on threads where that pays: none writes what another one reads."""
     from cascadia_sim.engine import kernel
+    from cascadia_sim.engine.fleet import idle
 
-    kernel.assign(fleet, requests, replica)
+    new = idle(fleet)
     replicas = fleet.state.shape[0]
     threads = min(os.cpu_count() or 1, replicas, replica.size // REQUESTS_WORTH_A_THREAD)
 
     def run(which: int) -> None:
-        kernel.advance(fleet, requests, which, kernel.NEVER)
+        mine = np.flatnonzero(replica == which)
+        kernel.in_turn(fleet, requests, which, mine, np.array([mine.size]), *new)
 
     if threads < 2:
         for which in range(replicas):

@@ -78,6 +78,11 @@ def fleet_of(timings: Sequence[ReplicaTiming]) -> Fleet:
     )
 
 
+def idle(fleet: Fleet) -> tuple[Ints, Ints]:
+    """State and flights of a lane of a new fleet."""
+    return fleet.state[0].copy(), fleet.flights[0].copy()
+
+
 def _joined(tables: Sequence[Ints]) -> Ints:
     """Tables one behind the other; a single one is not copied, since the kernel only reads them."""
     # Numba takes an array that cannot be written for another type, and would compile all anew for it.

@@ -1162,10 +1162,27 @@ def append(fleet: Fleet, requests: Requests, which: int, request: int, charged: 
 
 
 @compiled
-def assign(fleet: Fleet, requests: Requests, lanes: Ints) -> None:
-    """Queues each request [n] at its lane."""
-    for request in range(lanes.size):
-        append(fleet, requests, lanes[request], request, 0)
+def in_turn(
+    fleet: Fleet, requests: Requests, which: int, order: Ints, ends: Ints, state: Ints, flights: Ints
+) -> None:
+    """Runs streams of requests on lane `which`, one after the other, each from an idle lane's `state` and `flights` on.
+
+    Stream i ends before place `ends[i]` of `order`, where the next one begins.
+    """
+    # Of the type of other callers' times: a constant is of its own, and `advance` is compiled for each.
+    at, until_ps = 0, np.int64(NEVER)
+    for end in ends:
+        for column in range(STATE):
+            fleet.state[which, column] = state[column]
+        for stage in range(flights.shape[0]):
+            for column in range(FLIGHT):
+                fleet.flights[which, stage, column] = flights[stage, column]
+            for residue in range(fleet.residues.shape[2]):
+                fleet.residues[which, stage, residue] = 0
+        while at < end:
+            append(fleet, requests, which, order[at], 0)
+            at += 1
+        advance(fleet, requests, which, until_ps)  # type: ignore[arg-type]
 
 
 @called_too

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cascadia_sim.engine.arrays import Fleet, Requests
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.requests import (
     BadRequests,
@@ -52,11 +51,15 @@ def simulate_replica(
     `BadRequests` (a ValueError) for arrivals out of order and for a request that can never fit the KV cache.
     """
     from cascadia_sim.engine import kernel
+    from cascadia_sim.engine.fleet import fleet_of, idle, requests_of
 
     given = request_arrays(arrival_ps, input_tokens, output_tokens, cached_tokens)
-    fleet, requests = _given(timing, 1, np.zeros(given.arrival_ps.size, np.int64), given)
+    _check_order(given.arrival_ps)
+    check_timing(timing)
+    check_fit(given, (timing,))
+    fleet, requests, n = fleet_of((timing,)), requests_of(*given), given.arrival_ps.size
     fleet.limits[0, kernel.LATE_PS], fleet.limits[0, kernel.MAX_LATE] = late_ps, max_late
-    kernel.advance(fleet, requests, 0, kernel.NEVER)
+    kernel.in_turn(fleet, requests, 0, np.arange(n), np.array([n]), *idle(fleet))
     state = fleet.state[0]
     complete = bool(state[kernel.LATE] <= max_late)
     if complete:
@@ -73,38 +76,38 @@ def simulate_replica(
     )
 
 
-def finishes_apart(timing: ReplicaTiming, replica: Ints, given: RequestArrays) -> Ints:
-    """Finish of each request [n], as its client sees it, where equal replicas serve their own.
+class Apart:
+    """Requests of which some at a time are served in streams, each by a replica of its own that is idle at first.
 
-    `replica` [n] counts up from 0; those of one arrive in order. One call for many short runs: what a call costs is as
-    long as the run of hundreds of requests.
+    Checked once, and on the arrays of one replica: what a call costs is as long as the run of hundreds of requests.
     """
-    from cascadia_sim.engine import kernel
 
-    replicas = int(replica[-1]) + 1 if replica.size else 0
-    fleet, requests = _given(timing, replicas, replica, given)
-    for which in range(replicas):
-        kernel.advance(fleet, requests, which, kernel.NEVER)
-    check_ran(given.arrival_ps, requests.finish_ps)
-    times = requests.first_token_ps, requests.finish_ps
-    late_ps = delays_ps((timing,), np.zeros_like(replica), *times, given.output_tokens)
-    return requests.finish_ps + late_ps
+    def __init__(self, timing: ReplicaTiming, given: RequestArrays) -> None:
+        from cascadia_sim.engine.fleet import fleet_of, idle
+
+        check_timing(timing)
+        check_fit(given, (timing,))
+        self._timing, self._given, self._fleet = timing, given, fleet_of((timing,))
+        self._idle = idle(self._fleet)
+
+    def latencies_ps(self, which: Ints, ends: Ints) -> Ints:
+        """Latencies of the requests `which` [m], as their clients see them. Stream i ends before place `ends[i]` of
+        these, where the next one begins; in each they are in order of arrival."""
+        from cascadia_sim.engine import kernel
+        from cascadia_sim.engine.fleet import requests_of
+
+        requests = requests_of(*(column[which] for column in self._given))
+        kernel.in_turn(self._fleet, requests, 0, np.arange(which.size), ends, *self._idle)
+        check_ran(requests.arrival_ps, requests.finish_ps)
+        times = requests.first_token_ps, requests.finish_ps
+        late_ps = delays_ps((self._timing,), np.zeros_like(which), *times, requests.output_tokens)
+        found: Ints = requests.finish_ps + late_ps - requests.arrival_ps
+        return found
 
 
-def _given(
-    timing: ReplicaTiming, replicas: int, replica: Ints, given: RequestArrays
-) -> tuple[Fleet, Requests]:
-    """Equal replicas, each with its requests in its queue."""
-    from cascadia_sim.engine import kernel
-    from cascadia_sim.engine.fleet import fleet_of, requests_of
-
-    check_timing(timing)
-    falls = np.diff(given.arrival_ps) < 0
-    if falls.any() and (falls := falls & (np.diff(replica) == 0)).any():
+def _check_order(arrival_ps: Ints) -> None:
+    falls = np.diff(arrival_ps) < 0
+    if falls.any():
         raise BadRequests(
             f"arrival_ps[{int(falls.argmax()) + 1}]", "earlier than the one before", "sort by arrival"
         )
-    check_fit(given, (timing,))
-    fleet, requests = fleet_of((timing,) * replicas), requests_of(*given)
-    kernel.assign(fleet, requests, replica)
-    return fleet, requests
