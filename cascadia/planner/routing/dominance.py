@@ -17,6 +17,10 @@ Bools = NDArray[np.bool_]
 LEAF = 8
 """Points in a leaf of the box tree."""
 
+FEW = 4
+"""Different values of a load beside two others, up to which no tree is needed: a cascade's first stage has all or none.
+"""
+
 
 def non_dominated(loads: Floats, total: Ints) -> Ints:
     """Ascending indices of the points that no other dominates; `loads` (n, d), `total` (n)."""
@@ -24,13 +28,23 @@ def non_dominated(loads: Floats, total: Ints) -> Ints:
         return np.zeros(0, dtype=np.int64)
     # In this order whatever dominates a point comes before it: dominance is then <= in rank and every load.
     order = np.lexsort((*loads.T[::-1], -total))
-    varying = [column for column in loads.T if column.min() < column.max()]
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    point = np.column_stack([rank, *(np.unique(column, return_inverse=True)[1] for column in varying)])
+    varying = [column[order] for column in loads.T if column.min() < column.max()]
+    ranks = [np.unique(column, return_inverse=True)[1].astype(np.int32) for column in varying]
+    return np.sort(order[_in_order(ranks) if ranks else [0]])
+
+
+def _in_order(ranks: list[Ranks]) -> Ints:
+    """Places of the points than which none before has loads that are all as small, or smaller; `ranks` by load."""
+    few, *others = sorted(ranks, key=lambda rank: int(rank.max()))
+    if len(others) < 2:
+        none = np.zeros(len(few), np.int32)
+        return np.flatnonzero(_swept(none, few, others[0] if others else none))
+    if len(others) == 2 and few.max() < FEW:
+        return np.flatnonzero(_swept(few, *others))
+    point = np.column_stack([np.arange(len(few)), *ranks])
     point = np.ascontiguousarray(point[np.argsort(_morton(point), kind="stable")], dtype=np.int32)
-    kept = order[point[_undominated(point, *_boxes(point)), 0]]
-    return np.sort(kept)
+    kept: Ints = point[_undominated(point, *_boxes(point)), 0].astype(np.int64)
+    return kept
 
 
 def lightest(loads: Floats, among: Bools) -> Ints:
@@ -70,6 +84,25 @@ def _boxes(point: Ranks) -> tuple[Ranks, Ranks]:
         most[half:leaves] = np.maximum(most[leaves : 2 * leaves : 2], most[leaves + 1 : 2 * leaves : 2])
         leaves = half
     return least, most
+
+
+@jitted(nogil=True)
+def _swept(few: Ranks, across: Ranks, load: Ranks) -> Bools:
+    """One Fenwick tree over `across` for each value of `few` holds the least `load` so far."""
+    count, size = few.size, across.max() + 2
+    kept = np.ones(count, dtype=np.bool_)
+    least = np.full((few.max() + 1, size), count, dtype=np.int32)
+    for p in range(count):
+        for value in range(few[p] + 1):
+            at = across[p] + 1
+            while at > 0 and kept[p]:
+                kept[p] = least[value, at] > load[p]
+                at -= at & -at
+        at = across[p] + 1
+        while at < size and kept[p]:
+            least[few[p], at] = min(least[few[p], at], load[p])
+            at += at & -at
+    return kept
 
 
 @jitted(nogil=True)

@@ -271,30 +271,34 @@ def thin(routings: Routings, at_most: int) -> Routings:
     if len(routings) <= at_most:
         return routings
     order = np.argsort(-routings.mean, kind="stable")
-    reached = routings.reached[order]
-    alone = np.flatnonzero(routings.deployed[order].sum(axis=1) == 1)
+    reached, deployed = routings.reached[order], routings.deployed[order]
+    alone = np.flatnonzero(deployed.sum(axis=1) == 1)
     always = np.unique(np.append(alone, 0))[:at_most]
-    room = at_most - len(always)
     low, high = 0, 1024
-    kept = always
     while high - low > 1:
         cells = (low + high) // 2
-        best = _best_of_boxes(reached, routings.deployed[order], cells)
-        best = best[~np.isin(best, always)]
-        if len(best) <= room:
-            low, kept = cells, np.union1d(always, best)
-        else:
-            high = cells
-    return routings.take(order[kept])
+        low, high = (
+            (cells, high)
+            if _filled(_boxes(reached, deployed, cells), always) <= at_most - len(always)
+            else (low, cells)
+        )
+    best = np.unique(_boxes(reached, deployed, low), return_index=True)[1] if low else always
+    return routings.take(order[np.union1d(always, best)])
 
 
-def _best_of_boxes(reached: Floats, deployed: Bools, cells: int) -> Ints:
-    """First row of each box; rows come best first. Stages deployed or not are never in one box."""
+def _boxes(reached: Floats, deployed: Bools, cells: int) -> Ints:
+    """Number of each row's box. Stages deployed or not are never in one box."""
     box = np.ceil(reached * cells).astype(np.int64)
     key = np.zeros(len(box), dtype=np.int64)
     for column, on in zip(box.T, deployed.T, strict=True):
         key = (key * 2 + on) * (cells + 1) + column
-    return np.sort(np.unique(key, return_index=True)[1])
+    return key
+
+
+def _filled(box: Ints, always: Ints) -> int:
+    """Number of boxes but for those of which a row that is `always` kept is the first."""
+    first = sum(not (box[:row] == box[row]).any() for row in always.tolist())
+    return int(np.count_nonzero(np.diff(np.sort(box)))) + 1 - first
 
 
 def without_unreached(routings: Routings) -> Routings:
