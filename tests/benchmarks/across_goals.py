@@ -20,6 +20,7 @@ from tests.benchmarks.exhaustive import random_problem, random_table
 SLACK = 1.005
 """On latency: as near as plans are to what enumeration finds (`bench_optimality.py`)."""
 HARDLY = 1.0001
+LESS = 0.97
 SHORT = Effort(simulated_requests=40_000)
 LITTLE = Effort(routings=2, combinations=100, simulated_requests=1000, fewest_simulations=4)
 """So little that searches by other goals miss what that for the fastest finds."""
@@ -39,16 +40,17 @@ class AcrossGoals:
     @property
     def values(self) -> tuple[float, float]:
         """Of both plans; infinite where there is none."""
-        if (reached := self._planned(self.first)) is None:
+        if (reached := planned(self.problem, self.first, self.effort)) is None:
             return inf, inf
-        found = self._planned(self.then(reached))
+        found = planned(self.problem, self.then(reached), self.effort)
         return self.value(reached), inf if found is None else self.value(found)
 
-    def _planned(self, objective: Objective) -> Plan | None:
-        try:
-            return plan(replace(self.problem, objective=objective), effort=self.effort).plan
-        except (Infeasible, BadInput):
-            return None
+
+def planned(problem: Problem, objective: Objective, effort: Effort) -> Plan | None:
+    try:
+        return plan(replace(problem, objective=objective), effort=effort).plan
+    except (Infeasible, BadInput):
+        return None
 
 
 def drawn(seed: int, requests: int = 200) -> Problem:
@@ -83,6 +85,16 @@ def _limit_s(seed: int) -> float:
 
 def _negative_quality(was: Plan) -> float:
     return -was.predicted.quality.lower
+
+
+def fastest_within_less(seed: int) -> AcrossGoals:
+    """Whoever seeks the fastest is not told of a slower one than the cheapest within a bound below that."""
+    problem = drawn(seed)
+    fastest = Objective("latency", 0.95, problem.objective.quality_min, within=0.0)
+    found = planned(problem, fastest, SHORT)
+    limit_s = None if found is None else LESS * found.held_s
+    within = Objective("cost", 0.95, problem.objective.quality_min, limit_s)
+    return AcrossGoals(problem, within, lambda _: fastest, lambda was: was.held_s)
 
 
 def quality_of_the_fastest(seed: int) -> AcrossGoals:

@@ -25,6 +25,7 @@ from tests.benchmarks.across_goals import (
     AcrossGoals,
     bound_of_the_fastest,
     cost_of_the_best,
+    fastest_within_less,
     quality_of_the_cheapest,
     quality_of_the_fastest,
 )
@@ -311,4 +312,5 @@ KINDS: dict[str, Callable[[int], Pair | AcrossGoals]] = {
     "cheapest-quality": quality_of_the_cheapest,
     "best-cost": cost_of_the_best,
     "fastest-bound": bound_of_the_fastest,
+    "fastest-less": fastest_within_less,
 }

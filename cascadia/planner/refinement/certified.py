@@ -15,7 +15,7 @@ IN_RANK = 16
 """So many are tried as they stand. After them only those that are sent less, at their fullest stage, than every one
 that was refused: what comes next in rank is mostly its twin."""
 
-SETTLED_REQUESTS, SETTLED_MOST = 10_000, 16
+SETTLED_REQUESTS, SETTLED_MOST = 40_000, 64
 """Where a trace is so short that what settles ranks anew, as many more are tried as have so many requests together."""
 
 LEAST_LOADED = LEAST_STRAINED = 8

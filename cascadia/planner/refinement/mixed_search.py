@@ -55,18 +55,17 @@ def with_mixed(
     """`found`, or where a mixture is better, that, among what was found: routings keep their numbers."""
     search, best = found.search, found.best
     assert best is not None
-    objective, chosen = search.problem.objective, found
-    least = least_quality(objective, best.quality_lower)
+    chosen = found
+    least = least_quality(search.problem.objective, best.quality_lower)
     for part in _each_part(search):
-        # Whoever is offered this part alone, or asks for tighter bounds, gets what `where_none` finds: so whoever is
-        # offered more, or asks for less, is not worse off.
-        as_where_none = bool(objective.bounds) or objective.goal != "latency" or not _keeps(part, found)
-        mixed = _capable_of_better(part, least, chosen) if as_where_none else mixtures(part, least)
+        # Whoever is offered this part alone, asks for tighter bounds, or seeks the cheapest within a bound, gets what
+        # `where_none` finds: so whoever is offered more, asks for less, or seeks the fastest, is not worse off.
+        mixed = _capable_of_better(part, least, chosen)
         if mixed is None or search.deadline.leaves_out(MIXTURES):
             continue
         progress(MIXTURES)
         only = restricted(part, mixed)
-        starts = [*(fullest(only) if as_where_none else ()), *_starts(only, found)]
+        starts = [*fullest(only), *_starts(only, found)]
         chosen = _better(chosen, found, mixed, searched(only, solver_of, effort, progress, starts))
     return chosen
 
@@ -106,12 +105,6 @@ def _each_part(search: Search) -> Iterator[Search]:
     for pools in parts(search.problem.cluster):
         if (part := on_pools(search, pools)) is not None:
             yield part
-
-
-def _keeps(part: Search, found: Found) -> bool:
-    """Is a deployment on these pools among those that were found to keep all bounds?"""
-    held = (c for c in found.candidates if c.certificate is not None and c.certificate.holds)
-    return any(within_limits(part.problem, c) and _lies_on(part, c.deployment) for c in held)
 
 
 def _lies_on(part: Search, d: Deployment) -> bool:
