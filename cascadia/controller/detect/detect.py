@@ -71,6 +71,11 @@ class Alarm:
         least = SMALL_LENGTH if self.watched in (INPUT, OUTPUT) else SMALL_SCORE
         return self.watched != RATE and abs(self.since - self.before) < least
 
+    @property
+    def asks_little(self) -> bool:
+        """Tells whether it asks for no plan of its own, and leaves what is known of other values as it is."""
+        return self.small or self.swings
+
     def __str__(self) -> str:
         told = f"{shown(self.watched, self.since)} instead of {shown(self.watched, self.before)}"
         verb = "swings" if self.swings else "changed"
@@ -78,8 +83,8 @@ class Alarm:
 
 
 class Detector:
-    """Fed window after window; after an alarm it learns anew what is usual, but for one that swings: all levels of that
-    are. `seed` draws lots where values tie."""
+    """Fed window after window; after an alarm it learns anew what is usual, after a small one of that value alone, and
+    after one that swings not even of that: all its levels are. `seed` draws lots where values tie."""
 
     def __init__(self, detection: Detection | None = None, seed: int = 0) -> None:
         self.detection = detection or Detection()
@@ -88,12 +93,15 @@ class Detector:
         self._swings: defaultdict[str, Swings] = defaultdict(Swings)
 
     def feed(self, window: Window) -> Alarm | None:
+        found = None
         for watched, value in window.values.items():
             stream = self._stream(watched)
             limit = self.detection.limit_of(window.end_s - window.start_s)
             if stream is not None and stream.feed(value) >= limit:
-                return self._alarm(watched, stream, window)
-        return None
+                found = self._alarm(watched, stream, window)
+                if not found.asks_little:
+                    return found
+        return found
 
     def _stream(self, watched: str) -> Evidence | None:
         found = self._streams.get(watched)
@@ -110,7 +118,11 @@ class Detector:
             stream.begin_anew()
             since_s = window.end_s - ago * window_s
             return Alarm(watched, before, since, since_s, window.end_s, window_s, swings=True)
-        # All of them: one change mostly moves several values, and each would ask for the same plan.
-        self._streams.clear()
-        watched = RATE if watched == COUNTED else watched
-        return Alarm(watched, before, since, window.end_s - ago * window_s, window.end_s, window_s)
+        told = RATE if watched == COUNTED else watched
+        alarm = Alarm(told, before, since, window.end_s - ago * window_s, window.end_s, window_s)
+        if alarm.small:
+            del self._streams[watched]
+        else:
+            # All of them: one change mostly moves several values, and each would ask for the same plan.
+            self._streams.clear()
+        return alarm

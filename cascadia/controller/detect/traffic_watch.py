@@ -59,10 +59,10 @@ class TrafficWatch:
                 self._fed_until_s[of_arrivals] = window.end_s
                 if alarm is None:
                     continue
-                if not alarm.swings:
+                if not alarm.asks_little:
                     self._changed(alarm)
                 # One that asks for nothing hides none that does.
-                if found is None or _asks_little(found) or not _asks_little(alarm):
+                if found is None or found.asks_little or not alarm.asks_little:
                     found = alarm
         return found
 
@@ -97,7 +97,3 @@ class TrafficWatch:
         """Instant before which all requests are in the log."""
         early = of_arrivals and samples.came_s is not None
         return self._clock() - (self._arrivals_lag_s if early else self._lag_s)
-
-
-def _asks_little(alarm: Alarm) -> bool:
-    return alarm.small or alarm.swings

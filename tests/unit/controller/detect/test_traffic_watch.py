@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.controller.detect.detect import Alarm, Detection
+from cascadia.controller.detect.detect import Alarm, Detection, Detector
 from cascadia.controller.detect.traffic_watch import TrafficWatch
-from cascadia.controller.detect.windows import INPUT, RATE, Samples
+from cascadia.controller.detect.windows import INPUT, OUTPUT, RATE, Samples, Window, score_of
 
 CHANGED_S, END_S = 3000.0, 4500.0
 
@@ -66,6 +66,22 @@ def test_a_small_change_hides_no_large_one() -> None:
     alarm = watch.feed(Samples(arrival_s, tokens, np.ones(len(arrival_s), np.int64)))
     assert alarm is not None
     assert (alarm.watched, alarm.small) == (RATE, False)
+
+
+@pytest.mark.parametrize("later", [0, 1, 3])
+def test_a_small_change_leaves_the_evidence_of_others(later: int) -> None:
+    """A third of a point of score is noticed while lengths go on to change, and those a moment later."""
+    rng, detector = np.random.default_rng(1), Detector()
+    alarms = []
+    for i in range(1100):
+        values = {
+            score_of("small"): 80.0 + 0.05 * rng.normal() + (0.3 if i >= 1000 else 0.0),
+            OUTPUT: 5.0 + 0.1 * rng.normal() + (2.0 if i >= 1000 + later else 0.0),
+        }
+        alarms.append(detector.feed(Window(10.0 * i, 10.0 * (i + 1), values)))
+    (found,) = [i for i, alarm in enumerate(alarms) if alarm is not None and alarm.watched == OUTPUT]
+    assert 1000 + later < found <= 1010 + later
+    assert sum(alarm is not None for alarm in alarms) <= 2
 
 
 def test_that_requests_came_is_known_sooner_than_what_became_of_them() -> None:
