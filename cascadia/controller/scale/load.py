@@ -5,11 +5,12 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from cascadia.clients.engines.facts import samples
-from cascadia.controller.scale.size import Load
+from cascadia.controller.scale.size import QUEUE_S, Load
 
 DONE, UNDER_WAY = "cascadia_requests_total", "cascadia_in_flight"
 HELD, WAITING = "cascadia_stage_in_flight", "cascadia_stage_queue_length"
 LEFT, TURNED_AWAY = "cascadia_stage_escalated_total", "overloaded"
+WAITS = "cascadia_queue_limit_seconds"
 
 
 class LoadSource(Protocol):
@@ -30,10 +31,11 @@ class RoutersLoad:
 
     def load(self, texts: Mapping[str, str]) -> Load | None:
         """Reads what the `/metrics` of each router say, by its name; None where none tells."""
-        in_hand, told = dict[str, float](), False
+        in_hand, told, waits_s = dict[str, float](), False, 0.0
         for router, text in texts.items():
             found, new = samples(text), (router, "") not in self._counts
             told |= UNDER_WAY in found
+            waits_s = max([waits_s, *(value for _, value in found.get(WAITS, ()))])
             count = sum(value for name in (DONE, UNDER_WAY) for _, value in found.get(name, ()))
             self._came += self._since((router, ""), count, new)
             for name in (HELD, WAITING):
@@ -43,7 +45,7 @@ class RoutersLoad:
                 if labels["reason"] == TURNED_AWAY:
                     stage = labels["stage"]
                     self._away[stage] = self._away.get(stage, 0.0) + self._since((router, stage), value, new)
-        return Load(self._came, in_hand, dict(self._away)) if told else None
+        return Load(self._came, in_hand, dict(self._away), waits_s or QUEUE_S) if told else None
 
     def _since(self, what: tuple[str, str], count: float, new: bool) -> float:
         """A count that a known router did not tell before began at 0."""

@@ -39,7 +39,8 @@ from cascadia.files.plan_file import read_plan
 AGAIN_S = 300.0
 """After a replica of a kind did not start, before another is."""
 SHORT_S = 60.0
-"""That more is wanted than there are GPUs for, before it counts as the ceiling."""
+"""That more is wanted than there are GPUs for, before it counts as the ceiling; and that more is in hand than can be
+answered in time, before it counts as overload."""
 
 LATELY_S = 120.0
 """What a burst asks for is wanted for so long: it has mostly passed before it is ready."""
@@ -92,6 +93,7 @@ class Scaler:
         self._queues, self._turned_away, self._heavier = Queues(), TurnedAway(), Heavier(quiet_s)
         self._told: Mapping[Kind, int] = {}
         self._short_since_s: float | None = None
+        self._late_since_s: float | None = None
         self._there: Mapping[str, int] = {}
         self._silent = False
         self.grown_s = -inf
@@ -150,7 +152,14 @@ class Scaler:
     @property
     def short(self) -> bool:
         """More has been wanted for a while than there are GPUs for."""
-        since_s = self._short_since_s
+        return self._lasts(self._short_since_s)
+
+    @property
+    def overloaded(self) -> bool:
+        """More has been in hand for a while than can be answered in time."""
+        return self._lasts(self._late_since_s)
+
+    def _lasts(self, since_s: float | None) -> bool:
         return since_s is not None and self._journal.clock() - since_s >= SHORT_S
 
     @property
@@ -189,7 +198,7 @@ class Scaler:
         self.planned_rps, self._follows = found.predicted.rate_rps, follows_rate(found)
         self._quiet, self._lately = Quiet(self._quiet_s), Quiet(min(LATELY_S, self._quiet_s))
         self._heavier = Heavier(self._quiet_s)
-        self._plan, self._short_since_s = plan, None
+        self._plan, self._short_since_s, self._late_since_s = plan, None, None
         self._told = {}
         self._startup_s = self._startups(self._journal.state.entries())
 
@@ -205,7 +214,9 @@ class Scaler:
             self.rate_rps = lasting_rps = self.foretold.rps
         grows = {planned_stage(r.kind.stage) for r in observed.replicas if r.state == "starting"}
         queues = self._queues.least(now_s, load, grows, slowest_s)
-        if sum(load.in_hand.values()) <= self._in_time_s * came_rps:
+        late = sum(load.in_hand.values()) > self._in_time_s * came_rps
+        self._late_since_s = (self._late_since_s or now_s) if late else None
+        if not late:
             # A stage that is fuller than planned is no queue yet while the whole is in time: gears see to it.
             queues = {}
         there, wanted, lasting = alive(observed), dict[Kind, int](), dict[Kind, int]()

@@ -14,6 +14,8 @@ from cascadia.controller.scale.sizes import StageSize
 
 EVEN = 1e-6
 LASTING_S = CLEARED_S = 60.0
+QUEUE_S = 60.0
+"""The router's queue_s where it tells none."""
 MOST_TIMES = 4.0
 """What is heavier than that wants another plan."""
 
@@ -21,11 +23,12 @@ MOST_TIMES = 4.0
 @dataclass(frozen=True, slots=True)
 class Load:
     """`came`: requests since any one beginning. `in_hand`: by stage, those that its replicas have or that wait;
-    `turned_away`: those that it had no place for, since any one beginning."""
+    `turned_away`: those that it had no place for, since any one beginning. `waits_s`: of who would wait longer."""
 
     came: float
     in_hand: Mapping[str, float] = field(default_factory=dict)
     turned_away: Mapping[str, float] = field(default_factory=dict)
+    waits_s: float = QUEUE_S
 
 
 def clearing_rps(size: StageSize, rate_rps: float, in_hand: float, there: Mapping[Kind, int]) -> float:

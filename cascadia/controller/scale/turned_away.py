@@ -10,9 +10,6 @@ from dataclasses import replace
 
 from cascadia.controller.scale.size import Load
 
-WAITS_S = 60.0
-"""The router's queue_s, unless it is told another."""
-
 
 class TurnedAway:
     """Record of how many had been turned away by when."""
@@ -21,12 +18,12 @@ class TurnedAway:
         self._seen: dict[str, deque[tuple[float, float]]] = {}
 
     def as_waiting(self, at_s: float, load: Load) -> Load:
-        """`load`, with those in hand as well who were turned away within the last `WAITS_S`."""
+        """`load`, with those in hand as well who were turned away within the last `load.waits_s`."""
         in_hand = dict(load.in_hand)
         for stage, away in load.turned_away.items():
             seen = self._seen.setdefault(stage, deque([(at_s, away)]))
             seen.append((at_s, away))
-            while seen[1][0] <= at_s - WAITS_S:
+            while seen[1][0] <= at_s - load.waits_s:
                 seen.popleft()
             in_hand[stage] = in_hand.get(stage, 0.0) + away - seen[0][1]
         return replace(load, in_hand=in_hand)

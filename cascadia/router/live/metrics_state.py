@@ -45,6 +45,8 @@ class RouterState(Collector):
     def collect(self) -> Iterator[Metric]:
         router = self.router
         yield GaugeMetricFamily("cascadia_ready", "1: a request would be served.", float(router.ready))
+        waits_s = max(stage.limits.queue_s for stage in router.all_stages)
+        yield GaugeMetricFamily("cascadia_queue_limit_seconds", "Who would wait longer is refused.", waits_s)
         yield from _of_gears(router)
         queue = _family("stage_queue_length", "Requests that wait for a replica.", "stage")
         running = _family("stage_in_flight", "Requests that replicas have in hand.", "stage")

@@ -15,6 +15,7 @@ from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Rou
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop, apply
 from cascadia.controller.scale.load import RoutersLoad
 from cascadia.controller.scale.size import Load
+from cascadia.controller.scale.turned_away import TurnedAway
 from cascadia.domain.objective import Goal, Objective
 from cascadia.files.plan_file import read_plan, write_plan
 from tests.unit.controller.machine import two_stages
@@ -212,9 +213,7 @@ def test_who_is_turned_away_counts_as_waiting(tmp_path: Path) -> None:
     assert {step.kind.stage for _, step in world.taken if isinstance(step, Start)} == {"small"}
 
 
-def test_a_stage_that_is_fuller_than_planned_is_no_queue_while_the_whole_is_in_time(tmp_path: Path) -> None:
-    """By Little's law 10 requests a second of a plan whose p95 is half of what is allowed may have twice its mean
-    latency in hand."""
+def in_time_with_80(tmp_path: Path) -> World:
     world = World(tmp_path, lambda _: 10.0)
     told = read_plan(world.plan)
     e2e = replace(told.predicted.e2e, mean_s=4.0, p95_s=10.0)
@@ -224,6 +223,29 @@ def test_a_stage_that_is_fuller_than_planned_is_no_queue_while_the_whole_is_in_t
         ),
         world.plan,
     )
+    return world
+
+
+def test_overload_is_more_in_hand_for_a_minute_than_can_be_in_time(tmp_path: Path) -> None:
+    world = in_time_with_80(tmp_path)
+    controller = world.live(600.0)
+    assert controller.scaler is not None
+    for in_hand, until_s, overloaded in (
+        (75.0, 800.0, False),
+        (90.0, 850.0, False),
+        (90.0, 870.0, True),
+        (75.0, 875.0, False),
+        (90.0, 930.0, False),
+    ):
+        world.in_hand = {"small": 1.0, "large": in_hand}
+        world.live(until_s, controller)
+        assert controller.scaler.overloaded is overloaded, until_s
+
+
+def test_a_stage_that_is_fuller_than_planned_is_no_queue_while_the_whole_is_in_time(tmp_path: Path) -> None:
+    """By Little's law 10 requests a second of a plan whose p95 is half of what is allowed may have twice its mean
+    latency in hand."""
+    world = in_time_with_80(tmp_path)
     controller = world.live(600.0)
     world.in_hand = {"small": 1.0, "large": 75.0}
     world.live(800.0, controller)
@@ -334,3 +356,17 @@ def test_a_router_that_is_heard_again_or_begins_anew_is_no_burst() -> None:
         assert load is not None
         came.append(load.came)
     assert came == [0.0, 50.0, 200.0, 250.0, 350.0]
+
+
+@pytest.mark.parametrize(("told", "waits_s"), [("", 60.0), ("cascadia_queue_limit_seconds 30.0\n", 30.0)])
+def test_who_was_turned_away_counts_for_as_long_as_routers_let_requests_wait(
+    told: str, waits_s: float
+) -> None:
+    """Of two a second 60 would wait at a time where none waits beyond 30 s, and 120 where nothing is told."""
+    routers, away = RoutersLoad(), TurnedAway()
+    for at_s in range(0, 200, 5):
+        left = f'cascadia_stage_escalated_total{{stage="small",reason="overloaded"}} {2 * at_s}\n'
+        load = routers.load({"a": metrics(100.0) + left + told})
+        assert load is not None
+        held = away.as_waiting(at_s, load).in_hand["small"]
+    assert held == 6.0 + 2.0 * waits_s
