@@ -27,6 +27,8 @@ HOUR_S = 3600.0
 DAY_S = 24 * HOUR_S
 NAMES = ("small", "medium", "large")
 QUESTIONS = 20_000
+LABELLED = 1000
+"""Of them, those of the table that a spec names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Day:
         """The spec that its first day was planned with: the table is what the first regime's users ask."""
         folder.mkdir(parents=True, exist_ok=True)
         end_s = self.regimes[1].start_s if len(self.regimes) > 1 else self.duration_s
-        write_quality(self.table_of(self.part(0.0, end_s)), folder / "quality.parquet")
+        write_quality(self.table_of(self.part(0.0, end_s), LABELLED), folder / "quality.parquet")
         spec = {
             "stages": [dict(stage) for stage in cases.LLAMA_STAGES],
             "cluster": {"pools": [{"gpu": "h100-sxm", "nodes": self.nodes, "gpus_per_node": 8}]},
@@ -89,10 +91,11 @@ class Day:
         path.write_text(yaml.safe_dump(spec, sort_keys=False))
         return path
 
-    def table_of(self, part: slice | Ints, most: int = 1000, seed: int = 0) -> QualityTable:
+    def table_of(self, part: slice | Ints, most: int | None = None, seed: int = 0) -> QualityTable:
         """Rows of the table that the requests of `part` ask, each at most once: all, or so many requests' rows."""
         asked = self.row[part]
-        rows = np.unique(np.random.default_rng(seed).choice(asked, min(most, len(asked)), replace=False))
+        count = len(asked) if most is None else min(most, len(asked))
+        rows = np.unique(np.random.default_rng(seed).choice(asked, count, replace=False))
         t = self.table
         ids = tuple(t.prompt_ids[i] for i in rows.tolist())
         columns = ("score", "quality", "input_tokens", "output_tokens")

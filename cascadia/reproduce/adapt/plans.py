@@ -21,7 +21,7 @@ from cascadia.planner.problem.quality_file import write_quality
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.spec.model import Spec
 from cascadia.planner.spec.overrides import Overrides
-from cascadia.reproduce.adapt.days import Day
+from cascadia.reproduce.adapt.days import LABELLED, Day
 from cascadia.reproduce.adapt.fleet import SimulatedFleet
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
@@ -86,7 +86,7 @@ def problem_for(
     trace = Trace(arrival_s - arrival_s[0], day.trace.input_tokens[stretch], day.trace.output_tokens[stretch])
     spec = day.write(folder)
     write_trace(trace, folder / "trace.parquet")
-    write_quality(day.table_of(part), folder / "quality.parquet")
+    write_quality(day.table_of(part, LABELLED), folder / "quality.parquet")
 
     def change(spec: Spec) -> Spec:
         workload = spec.workload.model_copy(update={"trace": "trace.parquet"})
