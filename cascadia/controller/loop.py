@@ -26,7 +26,7 @@ from cascadia.controller.detect.slo_watch import LOOKED_AT_S, violation
 from cascadia.controller.detect.stale_scores import alike
 from cascadia.controller.detect.traffic_watch import TrafficWatch
 from cascadia.controller.detect.windows import Samples
-from cascadia.controller.memory.history import Entry, Kind, latest_s, planned_gpus
+from cascadia.controller.memory.history import Entry, Kind, changed_at_s, latest_s, planned_gpus
 from cascadia.controller.memory.state import FileState, State, UnderWay
 from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out, towards
 from cascadia.controller.move.hold import Holder, lost
@@ -41,6 +41,10 @@ STEADY = 0.15
 """Ten-minute rates that are no farther from their mean are one rate."""
 QUALITY_S = 3600.0
 """So often shadow evaluations are held to the plan's bar."""
+HURRIED_S = 60.0
+"""So long scores of a change are waited for where requests are late: a move to the wrong plan takes longer."""
+SCORES_S = 600.0
+"""So often they are counted."""
 GEARS_S, DAY_S = 3600.0, 86_400.0
 """So often it is looked whether shadow evaluations are enough, and so often told what they say of gears."""
 OTHER = 1.5
@@ -94,7 +98,8 @@ class Controller:
         self._prices = SpecPrices(settings.spec)
         self._planned_s = 0.0
         self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = self._swings_asked_s = -inf
-        self._quality_looked_s = -inf
+        self._quality_looked_s = self._scores_looked_s = -inf
+        self._scored: tuple[Path, int] | None = None
         self._swings = ""
         self._gears: tuple[Path, GearWatch | None] | None = None
 
@@ -128,13 +133,15 @@ class Controller:
         if self._waits() and self._clock() >= self.progress.until_s:
             self._goes(Event.PASSED)
         alarm = self.progress.alarm
-        if self.progress.phase is not Phase.GATHERING or alarm is None:
+        gathers = self.progress.phase is Phase.GATHERING
+        if alarm is None or not gathers or self._awaits_scores(samples, alarm):
             return (
                 # One a tick: each is decided on the fleet as it is, which the one before may have changed.
                 await self._after_other_gpus(samples)
                 or await self._after_other_prices(samples)
                 or await self._after_a_broken_promise(samples)
                 or await self._after_a_shortfall(samples)
+                or await self._after_more_scores(samples)
                 or await self._after_other_gears(samples)
                 or await self._after_the_ceiling(samples)
                 or await self._after_swings(samples)
@@ -159,11 +166,13 @@ class Controller:
         if self.scaler is not None:
             await self.scaler.rest()
 
-    async def reconsider(self, samples: Samples, since_s: float, rate_rps: float | None = None) -> Decision:
+    async def reconsider(
+        self, samples: Samples, since_s: float, rate_rps: float | None = None, *, refines: bool = False
+    ) -> Decision:
         """Plans for `samples`, at `rate_rps` or the usual rate, and moves there where that pays. Its decision is in the
-        history."""
+        history. `refines`: today's plan was made for this traffic."""
         self._goes(Event.ASKED)
-        return await self._plan(samples, since_s, rate_rps=rate_rps)
+        return await self._plan(samples, since_s, rate_rps=rate_rps, refines=refines)
 
     async def carry_out(self, begun: UnderWay, why: Event = Event.GIVEN) -> None:
         """A move to its end, whoever wanted it."""
@@ -242,12 +251,26 @@ class Controller:
         if found is not None:
             self.note("gears", str(found), {"p": found.p, "looks": found.looks, "points": found.points})
 
-    def _scores_tell(self, samples: Samples, alarm: Alarm) -> bool:
-        """Tells whether there are scores of the new traffic, or those of before do. A router without shadow
-        evaluations is not waited for.
+    def _awaits_scores(self, samples: Samples, alarm: Alarm) -> bool:
+        """Tells whether a change is not yet planned for: on few scores or those of before it would be again, and each
+        is a move, of minutes. Meanwhile the inner loop sees to the load; where it cannot, few do."""
+        if self.scaler is None or not self.scaler.follows:
+            return False
+        wait_s, times = self.settings.scores_wait_s, self.settings.more_evaluations
+        if self.scaler.overloaded:
+            wait_s, times = min(wait_s, HURRIED_S), 1
+        # What was seen by `at_s` was known, and noticed, that much later.
+        soon = self._clock() < alarm.at_s + self.settings.lag_s + wait_s
+        return soon and not self._scores_tell(samples, alarm, times)
+
+    def _scores_tell(self, samples: Samples, alarm: Alarm, times: int = 1) -> bool:
+        """Tells whether there are scores of the new traffic, so many times as many as replace those of before, or those
+        of before do. A router without shadow evaluations is not waited for.
         """
         since_s = alarm.changed_by_s
-        if self._evaluations is None or not self._evaluations.count(-inf) or self._planning.fresh(since_s):
+        if self._evaluations is None or not self._evaluations.count(-inf):
+            return True
+        if self._planning.fresh(since_s, times):
             return True
         before = samples.between(alarm.since_s - self.settings.evaluations_within_s, alarm.since_s)
         return alike(before, self._traffic.known(samples, since_s))
@@ -323,6 +346,30 @@ class Controller:
             return None
         self.note("alarm", f"the plan does not hold: {why}", {"watched": "quality"})
         return await self.reconsider(recent, since_s)
+
+    async def _after_more_scores(self, samples: Samples) -> Decision | None:
+        """A plan that was made on few shadow evaluations since a change is a cautious one, so a dear one: when they are
+        several times as many, and again when they are several times those."""
+        now_s, policy = self._clock(), self.settings.move_policy
+        soon = now_s < self._scores_looked_s + SCORES_S
+        if self._evaluations is None or self.progress.phase is not Phase.WATCHING or soon:
+            return None
+        self._scores_looked_s = now_s
+        entries, plan = self.state.entries(), self.in_force()
+        changed_s = max(changed_at_s(entries), default=-inf)
+        begun_s = latest_s(entries, "begun")
+        recent = samples.between(max(changed_s, now_s - policy.horizon_s), now_s)
+        if now_s < begun_s + policy.cooldown_s or len(recent) < self.settings.least_requests:
+            return None
+        made_with, there = self._planning.evaluations(), self._evaluations.count(changed_s)
+        if self._scored is not None and self._scored[0] == plan:
+            made_with = self._scored[1]
+        if not made_with or there < self.settings.more_evaluations * made_with:
+            return None
+        self._scored = plan, there
+        what = f"{there:,} shadow evaluations tell of this traffic, of {made_with:,} the plan was made with"
+        self.note("alarm", what, {"watched": "evaluations"})
+        return await self.reconsider(recent, changed_s, refines=begun_s >= changed_s)
 
     async def _after_other_gears(self, samples: Samples) -> Decision | None:
         """Requests that stay in lighter gears than the plan foresaw want more than it gives, whatever their rate; where
@@ -402,11 +449,12 @@ class Controller:
         since_s: float,
         evaluations_until_s: float = 0.0,
         rate_rps: float | None = None,
+        refines: bool = False,
     ) -> Decision:
         """Plans for the traffic since `since_s`, at `rate_rps` or the usual rate. Before `evaluations_until_s` nothing
         is given up."""
         try:
-            return await self._planned(samples, since_s, evaluations_until_s, rate_rps)
+            return await self._planned(samples, since_s, evaluations_until_s, rate_rps, refines)
         finally:
             # Also where planning failed: what is late until it can be asked again would only ask for the
             # same.
@@ -415,7 +463,12 @@ class Controller:
                 self._goes(Event.BROKEN_OFF)
 
     async def _planned(
-        self, samples: Samples, since_s: float, evaluations_until_s: float, rate_rps: float | None
+        self,
+        samples: Samples,
+        since_s: float,
+        evaluations_until_s: float,
+        rate_rps: float | None,
+        refines: bool,
     ) -> Decision:
         asked_s = self._clock()
         observed = await self.fleet.backend.observe()
@@ -436,7 +489,9 @@ class Controller:
         )
         begun = UnderWay(replanned.plan, self.in_force(), need_rps, need_now_rps)
         desired, _ = towards(begun, self._sized)
-        decision = self._planning.decide(observed, desired, replanned, evaluations_until_s)
+        decision = self._planning.decide(
+            observed, desired, replanned, evaluations_until_s=evaluations_until_s, refines=refines
+        )
         self._planning.note(decision, replanned.plan, asked_s, there)
         if decision.action == "move" and not self.settings.dry_run:
             await self.carry_out(begun, Event.MOVE)

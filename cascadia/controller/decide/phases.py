@@ -15,7 +15,7 @@ class Phase(StrEnum):
 
     WATCHING = "Watching"
     GATHERING = "Gathering"
-    """A change was noticed, and too few requests have been seen since."""
+    """A change was noticed, and too few requests or scores have been seen since."""
     COOLING = "Cooling"
     """A move is wanted, and the one before was a moment ago, or traffic swings."""
     WANTING_SCORES = "WantingScores"
@@ -33,8 +33,11 @@ class Event(StrEnum):
     SCORES = "scores since the change"
     ALIKE = "the gate's scores are as before"
     PASSED = "waited long enough"
-    ENOUGH = "enough requests since"
-    ASKED = "GPUs are lost, back or short, prices or gears changed, lengths swing, or the plan does not hold"
+    ENOUGH = "enough requests and scores since, or no time for scores"
+    ASKED = (
+        "GPUs are lost, back or short, prices or gears changed, lengths swing, or the plan does not hold "
+        "or was made on few scores"
+    )
     INFEASIBLE = "decision 'no new plan'"
     PLANNED = "both plans simulated on what came since"
     KEEP = "decision 'keep'"

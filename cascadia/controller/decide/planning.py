@@ -51,12 +51,19 @@ class Planning:
         self._speeds = speeds
         self._objectives: dict[Path, Objective | None] = {}
 
-    def fresh(self, since_s: float) -> bool:
-        """Tells whether there are scores enough since then."""
+    def fresh(self, since_s: float, times: int = 1) -> bool:
+        """Tells whether there are scores enough since then, or so many times as many."""
         return (
             self._evaluations is not None
-            and self._evaluations.count(since_s) >= self._settings.least_evaluations
+            and self._evaluations.count(since_s) >= times * self._settings.least_evaluations
         )
+
+    def evaluations(self) -> int:
+        """Shadow evaluations that the plan in force was made with; 0 where it was made with the spec's scores."""
+        plan = self._journal.state.in_force()
+        if not (plan.parent / TABLE).exists():
+            return 0
+        return read_plan(plan).predicted.quality.questions
 
     def objective(self) -> Objective | None:
         """Objective of the plan in force; None where its file has gone."""
@@ -78,9 +85,16 @@ class Planning:
         return await self._replan(request, self._settings.plan_limit_s)
 
     def decide(
-        self, observed: Observed, desired: Desired, replanned: Replanned, evaluations_until_s: float
+        self,
+        observed: Observed,
+        desired: Desired,
+        replanned: Replanned,
+        *,
+        evaluations_until_s: float,
+        refines: bool = False,
     ) -> Decision:
-        """Decides on a move. Before `evaluations_until_s` nothing is given up."""
+        """Decides on a move. Before `evaluations_until_s` nothing is given up. `refines`: what is, was there for want
+        of scores, and no traffic will want it back."""
         observed = replace(observed, need_rps=dict(replanned.today.need_rps))
         entries = self._journal.state.entries()
         found, move_cost, blocked = self._way(observed, desired)
@@ -96,7 +110,7 @@ class Planning:
             changed_at_s=changed_at_s(entries),
             blocked=blocked,
             same=found is not None and not found.steps,
-            gives_up=given_up(observed, desired),
+            gives_up="" if refines else given_up(observed, desired),
             evaluations_until_s=evaluations_until_s,
             late=1.0 if deadline is None else 1.0 - deadline.quantile,
         )

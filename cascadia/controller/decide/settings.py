@@ -12,8 +12,10 @@ class Settings:
     """`folder`: of the fleet. `lag_s`: how late an answered request may enter the workload log; `arrivals_lag_s`: that
     it came. `least_requests`: since a change, before it is planned for; `most_requests` of the latest are.
     `least_evaluations`: since a change, that replace the scores of before; for so many nothing is given up, but for
-    `evaluations_within_s` at most. `headroom`: a share more requests than came are planned for where latency is
-    bounded, as those who come while a change is followed are late. `startup_s`: of a model that never started here.
+    `evaluations_within_s` at most. `more_evaluations`: times as many as a plan's own, for which another is made;
+    planning for a change waits for that times `least_evaluations`, up to `scores_wait_s` after the alarm. `headroom`: a
+    share more requests than came are planned for where latency is bounded, as those who come while a change is followed
+    are late. `startup_s`: of a model that never started here.
     `gear_slack`: places on a ladder (0-1) by which requests' gears may differ from those foreseen.
     `scales`: whether an inner loop adds and stops replicas by the load; `quiet_s`: for so long it must not have wanted
     one that it stops.
@@ -28,6 +30,8 @@ class Settings:
     least_requests: int = 200
     least_evaluations: int = 200
     evaluations_within_s: float = 3600.0
+    more_evaluations: int = 4
+    scores_wait_s: float = 300.0
     headroom: float = 0.05
     most_requests: int = 20_000
     plan_limit_s: float = 300.0

@@ -90,6 +90,19 @@ class Planning(_Section):
         default=3600.0,
         description="Seconds after a change for which no stage gives up GPUs or threshold without these.",
     )
+    more_evaluations: Annotated[int, flag("--more-evaluations")] = Field(
+        default=4,
+        ge=2,
+        le=1_000_000,
+        description="Times the shadow evaluations of a plan for which it is made anew.",
+    )
+    scores_wait_s: Annotated[float, flag("--scores-wait")] = Field(
+        default=300.0,
+        ge=0,
+        le=1e9,
+        description="Seconds after an alarm that planning waits for so many times `least_evaluations`; a minute "
+        "where requests are late.",
+    )
     headroom: Annotated[Share, flag("--headroom", listed=True)] = Field(
         default=0.05,
         description="Share (0-1) of requests more than came that a plan with a latency bound is made for.",

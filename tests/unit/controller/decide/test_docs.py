@@ -11,9 +11,12 @@ import yaml
 from cascadia.cli.main import main
 from cascadia.clients.processes.process import Restarts
 from cascadia.controller.decide.decide import MovePolicy
+from cascadia.controller.decide.settings import Settings
 from cascadia.controller.detect.detect import Detection
 from cascadia.controller.local.engines_file import Local
+from cascadia.controller.loop import HURRIED_S
 from cascadia.controller.memory.history import Kind
+from cascadia.controller.shipped import LEAST_EVALUATIONS
 from tests.data import ROOT
 
 PAGES = {
@@ -59,6 +62,10 @@ def test_told_numbers_are_the_codes() -> None:
         3,
         2.0,
     )
+    told, few = Settings(ROOT, ROOT), LEAST_EVALUATIONS
+    assert f"once {few} questions had shadow evaluations" in LOOP
+    assert f"waits for {told.more_evaluations * few:,.0f}, five minutes at most ({few} and one minute" in LOOP
+    assert (told.more_evaluations, told.scores_wait_s, HURRIED_S) == (4, 300.0, 60.0)
     assert f"A = {Detection().limit:,.0f}" in LOOP
     assert f"among the last {Detection().remembered:,} windows" in LOOP
     assert f"After {Restarts().most} failures in a row" in PAGES["one-machine"]

@@ -33,6 +33,8 @@ def test_defaults_change_only_on_purpose() -> None:
         "least_requests": 200,
         "least_evaluations": 200,
         "evaluations_within_s": 3600.0,
+        "more_evaluations": 4,
+        "scores_wait_s": 300.0,
         "headroom": 0.05,
         "most_requests": 20_000,
         "plan_limit_s": 300.0,

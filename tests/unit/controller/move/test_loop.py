@@ -20,6 +20,7 @@ from cascadia.controller.memory.state import UNDER_WAY, write_in_force
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
 from cascadia.controller.move.steps import AwaitReady, Step, apply
+from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.domain.gear import Gear, GearPrediction
 from cascadia.domain.objective import Objective
@@ -106,7 +107,10 @@ class World:
         return self.answer
 
     def controller(
-        self, evaluations: ShadowEvaluations | None = None, speeds: SpeedWatch | None = None
+        self,
+        evaluations: ShadowEvaluations | None = None,
+        speeds: SpeedWatch | None = None,
+        load: LoadSource | None = None,
     ) -> Controller:
         return Controller(
             self.settings,
@@ -116,6 +120,7 @@ class World:
             clock=lambda: self.now_s,
             evaluations=evaluations,
             speeds=speeds,
+            load=load,
         )
 
     def live(self, until_s: float, controller: Controller | None = None) -> list[Decision]:
@@ -127,6 +132,7 @@ class World:
             found = []
             while self.now_s < until_s:
                 self.now_s += 60.0
+                await controller.scale()
                 decision = await controller.tick()
                 found += [] if decision is None else [decision]
             return found
