@@ -121,8 +121,9 @@ def _better(chosen: Found, found: Found, mixed: Routings, one: Found) -> Found:
 
 
 def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routings | None:
-    """The cheapest mixtures of at least that quality, and those that seem to sustain the most, of all that seem to
-    sustain today's rate or nearly; of these, what may cost less than `below_usd` an hour. None where none does.
+    """The cheapest mixtures of at least that quality, with and without a judge, and those that seem to sustain the
+    most, of all that seem to sustain today's rate or nearly; of these, what may cost less than `below_usd` an hour.
+    None where none does.
 
     Where quality is sought, all on the chords that are such at some level of it.
     """
@@ -142,7 +143,11 @@ def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routi
         return mixed.take(on_them) if len(on_them) else None
     cheapest = good[np.argsort(cost[good], kind="stable")]
     fullest_ = good[np.argsort(-seems[good], kind="stable")]
-    chosen = dict.fromkeys(k for order in (cheapest, fullest_) for k in _one_of_each_chord(order, chord))
+    # A coin between models waits for no verdict, and so may be the fastest though another is cheaper.
+    coins = cheapest[~mixed.judged(cheapest).any(axis=1)]
+    chosen = dict.fromkeys(
+        k for order in (cheapest, fullest_, coins) for k in _one_of_each_chord(order, chord)
+    )
     few = [k for k in chosen if cost[k] < below_usd]
     return mixed.take(np.array(few)) if few else None
 

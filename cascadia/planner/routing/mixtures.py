@@ -27,8 +27,8 @@ from cascadia.planner.routing.routings import (
     outcomes,
 )
 
-STEPS = 40
-"""Shares are tried in steps of 2.5 %."""
+STEPS, COIN_STEPS = 40, 200
+"""Shares are tried in steps of 2.5 %; between two models alone, which are far apart, of 0.5 %."""
 MOST_TRIED = 1_500
 Z = 1.6449
 
@@ -42,11 +42,11 @@ def bounded(
     if not lattice.coarse:
         return None
     ends = _ends(table, lattice)
-    kinds = ((lattice.chorded(), mixture_bounds), (lattice.with_coins(), coin_bounds))
+    kinds = ((lattice.chorded(), mixture_bounds, STEPS), (lattice.with_coins(), coin_bounds, COIN_STEPS))
     found: list[tuple[Ints, Ints, Floats, Floats]] = []
     first = 0
-    for chords, bounds in kinds:
-        chord, share = _tried(table, chords, ends, least, spread)
+    for chords, bounds, steps in kinds:
+        chord, share = _tried(table, chords, ends, least, steps, spread=spread)
         if len(chord):
             lower = bounds(table, chord, share, confidence, seed)
             found.append((first + chord, chords.chords[chord], share, lower))
@@ -82,11 +82,11 @@ def _deployed(thresholds: Floats) -> Bools:
 
 
 def _tried(
-    table: QualityTable, lattice: Lattice, ends: Routings, least: float, spread: bool
+    table: QualityTable, lattice: Lattice, ends: Routings, least: float, steps: int, *, spread: bool
 ) -> tuple[Ints, Floats]:
     """Chords and shares of their far ends with means from `least` up, the nearest to what a bound leaves of it; or
     `spread` evenly over them."""
-    share = np.arange(1, STEPS) / STEPS
+    share = np.arange(1, steps) / steps
     near, far = lattice.chords.T
     mean = ends.mean[near, None] * (1 - share) + ends.mean[far, None] * share
     error = table.quality.std() / np.sqrt(len(table))
