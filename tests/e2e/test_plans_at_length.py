@@ -76,8 +76,8 @@ def test_too_few_gpus_name_a_number_that_is_enough(given: Problem) -> None:
 
 
 @overloaded
-def test_the_number_of_gpus_named_is_the_least(given: Problem) -> None:
-    infeasible.test_the_number_of_gpus_named_is_the_least(given)
+def test_the_number_of_gpus_named_is_the_least(given: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
+    infeasible.test_the_number_of_gpus_named_is_the_least(given, monkeypatch)
 
 
 @overloaded

@@ -45,3 +45,29 @@ def test_no_call_passes_more_unnamed_values_than_one_can_count(place: str) -> No
 def test_one_is_found() -> None:
     assert list(many(ast.parse("f(1, 2, 3, 4, 5, 6, 7)"))) == [(1, "f")]
     assert list(many(ast.parse("f(1, 2, 3, 4, 5, 6, seventh=7)"))) == []
+
+
+def borrowed(text: str) -> Iterator[tuple[str, str, int]]:
+    """Module, name and number of values of each test of another file that `text` calls."""
+    tree = ast.parse(text)
+    modules = {
+        name.asname or name.name: f"{node.module}.{name.name}"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("tests.unit")
+        for name in node.names
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            module = modules.get(ast.unparse(node.func.value))
+            if module is not None and node.func.attr.startswith("test_"):
+                yield module, node.func.attr, len(node.args) + len(node.keywords)
+
+
+def test_long_tests_hand_to_tests_that_they_borrow_what_those_take() -> None:
+    """They run by themselves and seldom: one had missed a fixture that its test had got."""
+    found = [one for path in (ROOT / "tests/e2e").glob("test_*.py") for one in borrowed(path.read_text())]
+    assert found
+    for module, name, values in found:
+        tree = ast.parse((ROOT / (module.replace(".", "/") + ".py")).read_text())
+        takes = {node.name: len(node.args.args) for node in tree.body if isinstance(node, ast.FunctionDef)}
+        assert takes.get(name) == values, (module, name)
