@@ -24,7 +24,7 @@ folder = Path(sys.argv[1])
 write_inputs(folder)
 compile_kernels()
 before = types()
-assert sum(map(bool, before.values())) >= 5, before
+assert sum(map(bool, before.values())) >= 4, before
 plan(read_problem(write_spec(folder, small_spec())), effort=LITTLE)
 assert types() == before, {name: made for name, made in types().items() if made != before[name]}
 """

@@ -10,14 +10,16 @@ from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.refine import EFFORT, Refinement
 from cascadia.planner.refinement.state import composed, composer
 from cascadia_sim.iteration.timing import PS_PER_S
-from tests.unit.planner.problems import briefly, problem, traffic
+from tests.unit.planner.problems import briefly, problem, rising_table, traffic
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def found() -> PlanResult:
-    return briefly(problem(quality_min=57.0))
+    """Its judge has levels enough that no mixture without a gate is cheaper."""
+    fine = rising_table(2, levels=1000)
+    return briefly(problem(objective=Objective("cost", 0.95, 57.0), trace=traffic(120, 60.0), table=fine))
 
 
 def test_a_held_answer_begins_with_its_verdict_and_takes_no_time_a_token(found: PlanResult) -> None:

@@ -16,7 +16,7 @@ def test_a_level_that_binds_is_kept() -> None:
 
     def told(*levels: Level) -> tuple[float, float]:
         found = briefly(
-            problem(objective=Objective("cost", 0.95, 57.0, levels=levels), trace=BUSY)
+            problem(objective=Objective("cost", 0.95, 61.0, levels=levels), trace=BUSY)
         ).plan.predicted
         return found.ttft.p95_s, found.usd_per_hour
 
