@@ -100,9 +100,12 @@ async def stream(
     text = engine.text(body)
     size = -(-len(text) // CHUNKS)
     parts = [text[i : i + size] for i in range(0, len(text), size)]
-    for part in parts[:chunks]:
-        delta = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
-        chunk(writer, json.dumps(delta | {"choices": [{"index": 0, "delta": {"content": part}}]}))
+    delta = {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+    for at, part in enumerate(parts[:chunks], 1):
+        # As real engines: a client of others' takes a stream without one for broken.
+        reason = "stop" if at == len(parts) else None
+        choice = {"index": 0, "delta": {"content": part}, "finish_reason": reason}
+        chunk(writer, json.dumps(delta | {"choices": [choice]}))
         await writer.drain()
         await asyncio.sleep(pause_s)
 

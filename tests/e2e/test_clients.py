@@ -38,7 +38,7 @@ def test_a_client_that_others_wrote(client: str, up: Fleet) -> None:
     assert said["streamed"] == f"large {expected('hard question')}"
     assert said["async"] == f"small {expected('easy question')}"
     assert said["tokens"] == 15
-    assert said["error"] == "NotFoundError"
+    assert said["error"].endswith("NotFoundError")
     if "batch" in said:
         assert [text.split()[0] for text in said["batch"]] == ["small", "large", "small"]
 
