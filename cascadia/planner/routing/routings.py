@@ -277,11 +277,10 @@ def thin(routings: Routings, at_most: int) -> Routings:
     low, high = 0, 1024
     while high - low > 1:
         cells = (low + high) // 2
-        low, high = (
-            (cells, high)
-            if _filled(_boxes(reached, deployed, cells), always) <= at_most - len(always)
-            else (low, cells)
-        )
+        if _filled(_boxes(reached, deployed, cells), always) <= at_most - len(always):
+            low = cells
+        else:
+            high = cells
     best = np.unique(_boxes(reached, deployed, low), return_index=True)[1] if low else always
     return routings.take(order[np.union1d(always, best)])
 

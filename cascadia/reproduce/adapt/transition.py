@@ -29,6 +29,7 @@ from cascadia.reproduce.adapt.days import Day, transitions
 from cascadia.reproduce.adapt.fleet import SimulatedFleet
 from cascadia.reproduce.adapt.plans import plan_for, problem_for
 from cascadia.reproduce.adapt.ways import World, controller_of, live
+from cascadia_sim.engine.results import quantile
 from cascadia_sim.iteration.timing import PS_PER_S
 
 PLANNING_S = 15.0
@@ -64,7 +65,7 @@ def ran(system: str, load: float, day: Day, fleet: SimulatedFleet, base_s: float
     latency_s = np.where(answered, answers.finish_ps / PS_PER_S - day.trace.arrival_s, np.inf)
     done = answered & (answers.finish_ps <= end_s * PS_PER_S)
     quality = float(day.table.quality[answers.by[answered], day.row[answered]].mean())
-    scale = float(np.quantile(latency_s, 0.95, method="inverted_cdf")) / base_s
+    scale = quantile(latency_s, 0.95) / base_s
     return Ran(
         system,
         load,

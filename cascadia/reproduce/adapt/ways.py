@@ -29,6 +29,7 @@ from cascadia.reproduce.adapt.days import HOUR_S, Day, Ints
 from cascadia.reproduce.adapt.fleet import SimulatedFleet, Startup, startup_by_size
 from cascadia.reproduce.adapt.plans import KeptPlanner, plan_for
 from cascadia.router.observers.shadow import BURST_S
+from cascadia_sim.engine.results import quantile
 from cascadia_sim.iteration.timing import PS_PER_S
 
 TAIL_S = 600.0
@@ -350,7 +351,7 @@ def _outcome(
         name,
         len(day.trace),
         float(within.mean()),
-        p95_s=float(np.quantile(latency_s, 0.95, method="inverted_cdf")),
+        p95_s=quantile(latency_s, 0.95),
         refused=float(answers.refused.mean()),
         quality=float(quality[answered].mean()),
         usd=bill,

@@ -136,10 +136,12 @@ def _run_apart(fleet: Fleet, requests: Requests, replica: Ints) -> None:
     new = idle(fleet)
     replicas = fleet.state.shape[0]
     threads = min(os.cpu_count() or 1, replicas, replica.size // REQUESTS_WORTH_A_THREAD)
+    # Numbers of few bits are sorted by their digits, in a fifth of the time.
+    by_replica = np.argsort(replica.astype(np.min_scalar_type(replicas)), kind="stable")
+    mine = np.split(by_replica, np.cumsum(np.bincount(replica, minlength=replicas))[:-1])
 
     def run(which: int) -> None:
-        mine = np.flatnonzero(replica == which)
-        kernel.in_turn(fleet, requests, which, mine, np.array([mine.size]), *new)
+        kernel.in_turn(fleet, requests, which, mine[which], np.array([mine[which].size]), *new)
 
     if threads < 2:
         for which in range(replicas):
