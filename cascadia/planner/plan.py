@@ -24,6 +24,7 @@ from cascadia.planner.account.error_range import error_range
 from cascadia.planner.account.exits import with_exits_written
 from cascadia.planner.account.few_requests import few_requests_notes
 from cascadia.planner.account.losses import node_losses
+from cascadia.planner.account.server_notes import server_notes
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
 from cascadia.planner.baselines.aside import Aside
@@ -628,6 +629,7 @@ def _finish(
         *few_requests_notes(
             plan_, search.routings.reached[routing], len(problem.workload), len(problem.quality)
         ),
+        *server_notes(plan_, problem.workload),
         *break_even_notes(search),
         *dominance_note(search, routing),
         *_spared(problem, best, found.best or best),
