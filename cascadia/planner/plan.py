@@ -83,6 +83,8 @@ MAX_ROUTINGS = 2000
 SEARCHED, UNDRAFTED, WITHOUT_EXITS, OTHERS = 0.7, 0.4, 0.5, 0.1
 """Shares of the time that is left for the search, of that for what has no speculation, for what has no exits, and for
 what others would deploy."""
+OTHERS_BESIDE = 0.4
+"""The same share where another process looks for them: there the search goes on meanwhile."""
 
 NO_CLIMB = {"simulated_requests": 0, "fewest_simulations": 2}
 """Of a refinement's effort: enough to simulate one combination."""
@@ -231,7 +233,7 @@ def _planned(
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     progress("what others would deploy")
-    aside = Aside(search, _for_others(search), deadline) if at_once else None
+    aside = Aside(search, search.deadline.part(OTHERS_BESIDE), deadline) if at_once else None
 
     def starts_of(part: Search) -> Sequence[Deployment]:
         return aside.starts if aside is not None and part is search else _theirs(part)
@@ -298,11 +300,7 @@ def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
 
 def _theirs(search: Search) -> list[Deployment]:
     """Deployments of others, for which a part of the time is spent."""
-    return their_deployments(replace(search, deadline=_for_others(search)))
-
-
-def _for_others(search: Search) -> Deadline:
-    return search.deadline.part(OTHERS)
+    return their_deployments(replace(search, deadline=search.deadline.part(OTHERS)))
 
 
 def _with_exits(
