@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from cascadia.clients.processes.ports import is_free
 from cascadia.doctor.finding import Finding
+from cascadia_sim.cores import usable_cores
 
 GIB = 1 << 30
 LEAST_MEMORY_GIB = 4.0
@@ -45,12 +46,17 @@ def machine(run: Ask = ask) -> Iterator[Finding]:
 
 
 def _system() -> Finding:
-    said = f"{platform.system()} {platform.release()}, Python {platform.python_version()}, {os.cpu_count()} cores"
+    said = f"{platform.system()} {platform.release()}, Python {platform.python_version()}, {_cores()}"
     if platform.system() == "Linux":
         return Finding("system", "good", said)
     return Finding(
         "system", "note", said, "plan and simulate here; `up`, `demo` and engines need Linux (or WSL)"
     )
+
+
+def _cores() -> str:
+    machines, usable = os.cpu_count() or 1, usable_cores()
+    return f"{machines} cores" if usable == machines else f"{machines} cores, {usable} of them usable here"
 
 
 def _memory() -> Finding:

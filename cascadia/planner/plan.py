@@ -1,6 +1,5 @@
 """Planning, from a problem to a plan. `plan` reads as DESIGN section 5 and Cascadia's algorithm 1 do."""
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -74,6 +73,7 @@ from cascadia.planner.stability.headroom import headroom
 from cascadia.planner.stability.repeats import at_rate
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.compiling import compile_kernels
+from cascadia_sim.cores import usable_cores
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S
 
@@ -226,7 +226,7 @@ def _planned(
     another rate, whose deployment is looked at where nothing else is found. `at_once`: in several processes.
     """
     # The result keeps the search, and with it the threads: they end when it is no longer held.
-    threads = ThreadPoolExecutor(os.cpu_count() or 1)
+    threads = ThreadPoolExecutor(usable_cores())
     search = start_search(problem, routings, threads, deadline.part(SEARCHED))
 
     planning = asking(formulation, effort, progress)
@@ -320,7 +320,7 @@ def _with_exits(
     without = best if problem.exits is not None else None
     objective = problem.objective
     least = least_quality(objective, best.plan.predicted.quality.lower if best else 0.0)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(usable_cores()) as threads:
         loads = start_search(problem, routings, threads)
         sets = list(exit_settings(loads, least))
     for at, one in enumerate(sets):
@@ -447,7 +447,7 @@ def open_search(problem: Problem, deadline: Deadline | None = None) -> Iterator[
     The goal `rate` stands for the cheapest plan of the rate at hand there.
     """
     problem = for_a_rate(problem) if problem.objective.goal == "rate" else problem
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(usable_cores()) as threads:
         routings = within_budget(problem, routings_of(problem)[0])
         search = start_search(problem, routings, threads, deadline)
         if (why := explain.quality_out_of_reach(search, asking())) is not None:

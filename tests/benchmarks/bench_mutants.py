@@ -1,11 +1,12 @@
 """How many mutants of the parts that decide are noticed by their own unit tests.
 
-    python -m tests.benchmarks.bench_mutants [AREA...] [--sample 100] [--seed 0] [--only PATH[:FIRST-LAST]]
+    python -m tests.benchmarks.bench_mutants [AREA...] [--sample 100] [--seed 0] [--only PATH[:FIRST-LAST]] [--kernels]
 
 A place in the code is drawn (a comparison, an operator, a number, a condition, a loop, an exception), and one of
 Cosmic Ray's ways to turn it (a number is doubled). Its package's own tests are asked that execute the statement, the
 quickest first (`mutants/record.py`). A mutant that runs out of time is noticed. Those shown
-to be equivalent, in `mutants/equivalent.py`, do not count. Files with compiled code are left out.
+to be equivalent, in `mutants/equivalent.py`, do not count. Files with compiled code are left out, or with `--kernels`
+are all there is: run as Python, since to compile a mutant takes half a minute, and by the tests of their own room.
 Exits with 1 where fewer than 95 % are noticed.
 """
 
@@ -40,7 +41,7 @@ AREAS = {
 """Files and folders whose mutants are tried; of the controller and the router the parts that decide."""
 ASKED = 0.95
 KERNEL = re.compile(r"^@(compiled|inlined|called_too|jitted)\b", re.MULTILINE)
-"""What a file of compiled code has: each of its mutants would take half a minute to compile."""
+"""What a file of compiled code has."""
 LIMIT_S = 900.0
 """By the clock: longer than a round takes on a busy machine."""
 
@@ -63,10 +64,12 @@ def files(area: str) -> Iterator[Path]:
         yield from (path.relative_to(ROOT) for path in found)
 
 
-def drawn(areas: Sequence[str], count: int, seed: int, only: str | None) -> list[tuple[str, Mutant]]:
+def drawn(
+    areas: Sequence[str], count: int, seed: int, only: str | None, *, kernels: bool
+) -> list[tuple[str, Mutant]]:
     """`count` mutants, each of a place of its own and as many of each area; all places where there are fewer."""
     chance = random.Random(seed)
-    queues = [(area, _places(area, chance, only)) for area in areas]
+    queues = [(area, _places(area, chance, only, kernels)) for area in areas]
     found: list[tuple[str, Mutant]] = []
     while queues and len(found) < count:
         area, places = queues.pop(0)
@@ -79,13 +82,13 @@ def drawn(areas: Sequence[str], count: int, seed: int, only: str | None) -> list
     return found
 
 
-def _places(area: str, chance: random.Random, only: str | None) -> list[Site]:
+def _places(area: str, chance: random.Random, only: str | None, kernels: bool) -> list[Site]:
     """Shuffled."""
     path, _, lines = (only or "").partition(":")
     chosen = (
         file
         for file in files(area)
-        if path in ("", str(file)) and not KERNEL.search((ROOT / file).read_text())
+        if path in ("", str(file)) and bool(KERNEL.search((ROOT / file).read_text())) == kernels
     )
     found = [site for file in chosen for site in sites(ROOT, file) if _within(site.line, lines)]
     chance.shuffle(found)
@@ -146,11 +149,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=0, help="which ones are drawn; default: 0")
     parser.add_argument("--only", metavar="PATH[:FIRST-LAST]", help="mutants of one file, or of lines in it")
     parser.add_argument("--quick", action="store_true", help="without the tests that are marked slow")
+    parser.add_argument("--kernels", action="store_true", help="of compiled code, run as Python")
     options = parser.parse_args(arguments)
     if unknown := sorted(set(options.areas) - set(AREAS)):
         parser.error(f"no area {unknown[0]!r}: choose from {', '.join(AREAS)}")
-    mutants = drawn(options.areas or list(AREAS), options.sample, options.seed, options.only)
-    prepare()
+    areas = options.areas or list(AREAS)
+    mutants = drawn(areas, options.sample, options.seed, options.only, kernels=options.kernels)
+    prepare(as_python=options.kernels)
     tried = measure(mutants, slow=not options.quick)
     print(table(tried))
     counted = [t for t in tried if t.counts]

@@ -194,6 +194,28 @@ def bound_pair(seed: int) -> Pair:
     return Pair("a looser bound", replace(more, objective=replace(o, quality_min=tighter)), more)
 
 
+def price_pair(seed: int) -> Pair:
+    """One pool is cheaper."""
+    rng = np.random.default_rng([seed, 15])
+    less = drawn(seed, int(rng.integers(1, 3)))
+    at, factor = int(rng.integers(len(less.cluster.pools))), float(rng.choice([0.4, 0.7, 0.95]))
+    pools = list(less.cluster.pools)
+    pools[at] = replace(pools[at], usd_per_gpu_hour=factor * pools[at].usd_per_gpu_hour)
+    return Pair("a cheaper pool", less, replace(less, cluster=Cluster(tuple(pools))))
+
+
+def rate_pair(seed: int) -> Pair:
+    """Requests come more slowly. Of what is bounded: a latency may rise by a few per cent as batches meet otherwise."""
+    rng = np.random.default_rng([seed, 16])
+    less = drawn(seed, int(rng.integers(1, 3)))
+    if less.objective.goal == "latency":
+        limit_s = float(rng.choice([5.0, 10.0, 20.0, 60.0]))
+        less = replace(less, objective=Objective("cost", 0.95, less.objective.quality_min, limit_s))
+    w = less.workload
+    slower = replace(w, arrival_s=w.arrival_s * float(rng.choice([1.02, 1.1, 1.3, 2.0])))
+    return Pair("a lower rate", less, replace(less, workload=slower))
+
+
 def stages_pair(seed: int) -> Pair:
     """A stage more is offered, and may be left out."""
     more = drawn(seed, 1)
@@ -298,6 +320,8 @@ KINDS: dict[str, Callable[[int], Pair | AcrossGoals]] = {
     "effort": effort_pair,
     "time": time_pair,
     "bounds": bound_pair,
+    "prices": price_pair,
+    "rates": rate_pair,
     "stages": stages_pair,
     "stages-known": stages_known_pair,
     "exits": exits_pair,

@@ -2,7 +2,6 @@
 is found, the best at other bars. The same is found as without them, for somewhat more work in all.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,6 +17,7 @@ from cascadia.planner.deployment.joined import Joined
 from cascadia.planner.refinement.state import Candidate
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search
+from cascadia_sim.cores import usable_cores
 
 
 class Aside:
@@ -102,5 +102,5 @@ def _short(bar: Bar, chosen: Candidate) -> Bar:
 
 def _with_threads(search: Search) -> Search:
     """The search on threads of its own."""
-    threads = ThreadPoolExecutor(os.cpu_count() or 1)
+    threads = ThreadPoolExecutor(usable_cores())
     return replace(search, threads=threads, tables=replace(search.tables, pool=threads))

@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any, BinaryIO, Generic, NamedTuple, NoReturn, TypeVar
 
 from cascadia.files.atomic import UNFINISHED, remove_unfinished
+from cascadia_sim.cores import usable_cores
 
 T = TypeVar("T")
 
@@ -32,7 +33,7 @@ _LIFELINES: set[int] = set()
 
 def can_fork() -> bool:
     """Tells whether there is a core for another process, and a system where one may go on from a fork."""
-    return sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+    return sys.platform == "linux" and usable_cores() > 1
 
 
 class Forked(Generic[T]):

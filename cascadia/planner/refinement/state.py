@@ -1,6 +1,5 @@
 """State and yardsticks of a refinement: candidates, options of each routing, combinations, simulated cascades."""
 
-import os
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from math import inf
@@ -24,6 +23,7 @@ from cascadia.planner.search.context import Search, decisions
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.stability.capacity_shares import limit_shares
 from cascadia.planner.stability.certificate import Certificate, certify
+from cascadia_sim.cores import usable_cores
 from cascadia_sim.engine.requests import PastTheClock
 
 Floats = NDArray[np.float64]
@@ -144,7 +144,7 @@ class Refinement:
         new = [d for d in fresh if d.key not in known]
         deadline, each = self.search.deadline, len(new)
         if deadline.left_s < inf:
-            each = max(AT_ONCE, os.cpu_count() or 1)
+            each = max(AT_ONCE, usable_cores())
         for first in range(0, len(new), max(each, 1)):
             if (first or self.seen) and deadline.leaves_out("deployments that steps lead to"):
                 break

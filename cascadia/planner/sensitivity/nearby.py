@@ -6,7 +6,6 @@ the same function with the same effort; so is the coin. CascadeServe gets less o
 searches it as long as a plan. Everything uses the tables that planning has made.
 """
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -20,6 +19,7 @@ from cascadia.planner.deployment.measures import latencies_s
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.stability.repeats import decided_repeated, repeated
+from cascadia_sim.cores import usable_cores
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def sensitivity_of(result: PlanResult) -> Sensitivity:
     else:
         cut = search.deadline.left_out
         # Each search has threads of the search's own to simulate on; between two simulations these keep them busy.
-        with ThreadPoolExecutor(os.cpu_count() or 1) as beside:
+        with ThreadPoolExecutor(usable_cores()) as beside:
             asked = [] if cut else [beside.submit(rival) for rival in rivals(search)]
             bars = other_bars(search, result.loop, result.chosen)
             rates = _rates(result)

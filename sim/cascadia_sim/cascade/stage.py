@@ -1,6 +1,5 @@
 """A stage: replicas, possibly of unequal shapes, behind one dispatch rule."""
 
-import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cascadia_sim.cascade.by_rule import QueueingRule, Rule, serve
+from cascadia_sim.cores import usable_cores
 from cascadia_sim.engine.arrays import Fleet, Requests
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
@@ -135,7 +135,7 @@ def _run_apart(fleet: Fleet, requests: Requests, replica: Ints) -> None:
 
     new = idle(fleet)
     replicas = fleet.state.shape[0]
-    threads = min(os.cpu_count() or 1, replicas, replica.size // REQUESTS_WORTH_A_THREAD)
+    threads = min(usable_cores(), replicas, replica.size // REQUESTS_WORTH_A_THREAD)
     # Numbers of few bits are sorted by their digits, in a fifth of the time.
     by_replica = np.argsort(replica.astype(np.min_scalar_type(replicas)), kind="stable")
     mine = np.split(by_replica, np.cumsum(np.bincount(replica, minlength=replicas))[:-1])

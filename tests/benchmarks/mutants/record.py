@@ -6,6 +6,7 @@ are new or changed are run again. Those marked slow have records of their own. T
 """
 
 import json
+import os
 import sys
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
@@ -81,8 +82,10 @@ class Recorded:
 
 def records(path: Path, sources: Sequence[Path], slow: bool) -> list[Recorded]:
     """Of the tests of the package of the file `path`, with those marked slow where `slow`; lines of all `sources` are
-    seen."""
+    seen. Where compiled code is run as Python, which takes its time, only of those of the file's room."""
     folder = UNIT / (path.parts[0] if path.parts[0] in LEAVES else path.parts[1])
+    if "NUMBA_DISABLE_JIT" in os.environ:
+        folder /= path.parts[2]
     marks = ("not slow", "slow") if slow else ("not slow",)
     return [record for mark in marks for record in _records(folder, tuple(sources), mark)]
 

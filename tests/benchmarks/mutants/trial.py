@@ -44,9 +44,13 @@ TEST_S = 20.0
 """CPU seconds."""
 
 
-def prepare() -> None:
-    """This process, so that its forks are quick and alike: hypothesis draws the same, public data is absent."""
+def prepare(*, as_python: bool = False) -> None:
+    """This process, so that its forks are quick and alike: hypothesis draws the same, public data is absent.
+
+    `as_python`: what Numba would compile is run as it stands."""
     os.environ |= {"CASCADIA_CI": "1", "CASCADIA_DATA": str(ROOT / "absent")}
+    if as_python:
+        os.environ["NUMBA_DISABLE_JIT"] = "1"
     sys.dont_write_bytecode = False
     for name in OTHERS:
         import_module(name)
