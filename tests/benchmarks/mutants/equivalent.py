@@ -15,6 +15,18 @@ class Equivalent:
 
 EQUIVALENT = (
     Equivalent(
+        "cascadia/planner/search/composition.py",
+        "for (p, g), t in zip(pools.items(), np.broadcast_to(taken, len(pools)), strict=True)",
+        "for (p, g), t in zip(pools.items(), np.broadcast_to(taken, len(pools)), strict=False)",
+        "it was made as long as the pools",
+    ),
+    Equivalent(
+        "cascadia/planner/routing/dominance.py",
+        "order = np.lexsort((*loads.T[::-1], -total))",
+        "order = np.lexsort((*loads.T[::1], -total))",
+        "a point comes after what dominates it whichever load is looked at first",
+    ),
+    Equivalent(
         "cascadia/dispatch/round_robin.py",
         'total, best, most = 0.0, 0, float("-inf")',
         'total, best, most = 0.0, 1, float("-inf")',

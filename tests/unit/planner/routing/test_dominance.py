@@ -29,3 +29,7 @@ def test_it_is_what_enumeration_keeps(values: int, loads: int, seed: int) -> Non
     load[:, 0] = rng.integers(0, values, 70)
     total = rng.integers(0, 9, 70)
     assert non_dominated(load, total).tolist() == by_definition(load, total)
+
+
+def test_of_no_points_none_is_kept() -> None:
+    assert non_dominated(np.zeros((0, 3)), np.zeros(0, np.int64)).tolist() == []
