@@ -37,7 +37,7 @@ def _alerts(release: Release) -> dict[str, Any]:
 
 def _folder() -> Traversable:
     """The chart's copy of deploy/grafana."""
-    return resources.files("cascadia.render.kubernetes").joinpath("dashboards")
+    return resources.files("cascadia.render").joinpath("chart", "dashboards")
 
 
 def _service_monitor(release: Release) -> dict[str, Any]:
