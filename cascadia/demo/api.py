@@ -1,10 +1,12 @@
-"""The demo's large model as somebody else's API: an engine that no plan starts, with a price and a limit.
+"""The demo's large model as somebody else's API: an engine that no plan starts, with a key, a price and a limit.
 
 What a stranger knows of an API is its prices, and how soon it answers: the latter is measured here, on questions that
 no pass asks.
 """
 
 import asyncio
+import os
+import secrets
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,7 +17,8 @@ from cascadia.demo.children import Child, Children
 from cascadia.demo.measuring.asking import engine
 from cascadia.demo.questions.prompt import request
 from cascadia.demo.questions.questions import training_questions
-from cascadia.demo.stages import LARGE, engine_command, free_cores
+from cascadia.demo.stages import KEY_ENV, LARGE, engine_command, free_cores
+from cascadia.files.text import write_whole
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -25,6 +28,7 @@ USD_PER_MILLION_INPUT_TOKENS, USD_PER_MILLION_OUTPUT_TOKENS = 0.5, 2.0
 USD_PER_CORE_HOUR = 0.03
 """A virtual core of a cloud, about."""
 REQUESTS_PER_MINUTE = 180
+KEY_FILE = "api-key"
 MEASURED = 12
 """Questions by which its times are measured."""
 
@@ -33,9 +37,12 @@ Times = list[tuple[float, float]]
 
 
 def start_api(children: Children, weights: Path) -> Child:
-    """Starts the API and does not wait."""
-    port = free_port()
-    return children.start(LARGE.name, engine_command(LARGE, weights, port), port, free_cores()[LARGE.name])
+    """Starts the API with a new key, which the environment keeps from now on, and does not wait."""
+    port, file = free_port(), children.logs / KEY_FILE
+    os.environ[KEY_ENV] = key = secrets.token_urlsafe()
+    write_whole(file, f"{key}\n", mode=0o600)
+    command = [*engine_command(LARGE, weights, port), "--api-key-file", str(file)]
+    return children.start(LARGE.name, command, port, free_cores()[LARGE.name])
 
 
 def measured(url: str) -> Times:

@@ -13,7 +13,18 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.demo import api
-from cascadia.demo.stages import CONTEXT, CORES, HEAD, LARGE, PREFIX_TOKENS, SLOTS, SMALL, STAGES, Stage
+from cascadia.demo.stages import (
+    CONTEXT,
+    CORES,
+    HEAD,
+    KEY_ENV,
+    LARGE,
+    PREFIX_TOKENS,
+    SLOTS,
+    SMALL,
+    STAGES,
+    Stage,
+)
 from cascadia.files.text import write_whole
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia_traces.formats.writing import write_trace
@@ -125,7 +136,7 @@ quality: {{table: {QUALITY_NAME}, confidence: 0.95}}
 def _api_stage(elsewhere: Api) -> str:
     return (
         f"\n  - {{name: {LARGE.name}, placement: external, model: {LARGE.name},\n"
-        f"     base_url: {json.dumps(elsewhere.url)},\n"
+        f"     base_url: {json.dumps(elsewhere.url)}, api_key_env: {KEY_ENV},\n"
         f"     usd_per_million_input_tokens: {api.USD_PER_MILLION_INPUT_TOKENS:g},"
         f" usd_per_million_output_tokens: {api.USD_PER_MILLION_OUTPUT_TOKENS:g},\n"
         f"     requests_per_minute: {api.REQUESTS_PER_MINUTE}, latency: {{table: {TIMES_NAME}}}}}"

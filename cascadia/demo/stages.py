@@ -52,6 +52,8 @@ SMALL = Stage("small", "smollm2-135m", "HuggingFaceTB/SmolLM2-135M-Instruct", 13
 LARGE = Stage("large", "qwen2.5-coder-0.5b", "Qwen/Qwen2.5-Coder-0.5B-Instruct", 494e6)
 STAGES = (SMALL, LARGE)
 ENCODER = "minilm-l6-v2"
+KEY_ENV = "CASCADIA_DEMO_KEY"
+"""Variable that holds the key of the large model where that is an API."""
 HEAD = Path(str(files("cascadia_judge").joinpath("data", "demo_head.json")))
 """What the embedding judge has learned of the small model."""
 

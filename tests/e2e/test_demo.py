@@ -3,6 +3,7 @@
 The figures are printed. A busy machine slows it; `CASCADIA_E2E_STRICT=1` holds it to the times that a quiet one keeps.
 """
 
+import asyncio
 import json
 import os
 import signal
@@ -16,8 +17,14 @@ from typing import Any
 import openai
 import pytest
 
+from cascadia.clients.hub.fetch import fetch
 from cascadia.clients.processes.ports import free_port
+from cascadia.demo.api import measured, start_api
+from cascadia.demo.children import Children
+from cascadia.demo.measuring.replay import warm_up
 from cascadia.demo.questions.questions import DEMO_QUESTIONS
+from cascadia.demo.stages import KEY_ENV, LARGE
+from cascadia.domain.errors import CascadiaError
 from tests.e2e.commands import PROGRAM, environment, told
 
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
@@ -105,6 +112,22 @@ def test_with_an_api_dollars_are_told_and_come_out_as_planned(second: Ran, place
     planned_usd = predicted["usd_per_hour_elsewhere"] / 3600 / predicted["rate_rps"]
     assert cascade["usd_elsewhere_per_question"] == pytest.approx(planned_usd, rel=0.5)
     assert plan["stages"][1]["external"]["requests_per_minute"] > 0
+    assert plan["stages"][1]["external"]["api_key_env"] == KEY_ENV
+
+
+def test_the_api_of_the_demo_wants_its_key(
+    second: Ran, cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert second.seconds > 0, "its model is in the cache"
+    monkeypatch.setenv("CASCADIA_CACHE_DIR", str(cache))
+    monkeypatch.setenv(KEY_ENV, "")
+    with Children(tmp_path) as children:
+        api = start_api(children, fetch(LARGE.model))
+        children.wait()
+        assert all(first_s > 0 for first_s, _ in measured(api.url))
+        monkeypatch.delenv(KEY_ENV)
+        with pytest.raises(CascadiaError, match="says 401"):
+            asyncio.run(warm_up(api.url, LARGE.name, 1))
 
 
 def processes_of(parent: int) -> list[int]:

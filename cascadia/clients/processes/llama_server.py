@@ -11,7 +11,14 @@ from pathlib import Path
 
 FLAGS = (
     *("--model", "--alias", "--host", "--port", "--parallel", "--ctx-size", "--batch-size"),
-    *("--threads", "--cache-ram", "--n-gpu-layers", "--chat-template-file", "--slot-save-path"),
+    *(
+        "--threads",
+        "--cache-ram",
+        "--n-gpu-layers",
+        "--chat-template-file",
+        "--slot-save-path",
+        "--api-key-file",
+    ),
 )
 """Those with a value."""
 
@@ -47,6 +54,8 @@ def serve(flags: dict[str, str]) -> None:
     params.cache_ram_mib = int(flags.get("--cache-ram", 0))
     if "--chat-template-file" in flags:
         params.chat_template = Path(flags["--chat-template-file"]).read_text(encoding="utf-8")
+    if "--api-key-file" in flags:
+        params.api_keys = Path(flags["--api-key-file"]).read_text(encoding="utf-8").split()
     if "--slot-save-path" in flags:
         # The server joins folder and name as they are.
         params.slot_save_path = f"{flags['--slot-save-path'].rstrip('/')}/"

@@ -1,12 +1,14 @@
 """One question sent to one endpoint through the OpenAI SDK, and what came of it."""
 
 import math
+import os
 import time
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cascadia.demo.questions.prompt import request
 from cascadia.demo.questions.question import Question
+from cascadia.demo.stages import KEY_ENV
 from cascadia.domain.errors import CascadiaError
 
 if TYPE_CHECKING:
@@ -18,10 +20,10 @@ TRIES = 3
 
 
 def engine(url: str) -> "AsyncOpenAI":
-    """A client of the engine or router at `url`; use as `async with`."""
+    """A client of the engine, router or API at `url`; use as `async with`."""
     from cascadia.clients.engines.sdk import sdk
 
-    return sdk(f"{url}/v1", None, timeout_s=LIMIT_S, tries=TRIES, connections=None)
+    return sdk(f"{url}/v1", os.environ.get(KEY_ENV), timeout_s=LIMIT_S, tries=TRIES, connections=None)
 
 
 @dataclass(frozen=True, slots=True)

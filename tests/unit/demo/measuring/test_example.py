@@ -14,7 +14,7 @@ from cascadia.demo.api import (
 from cascadia.demo.example import QUALITY_MIN, Api, accuracy_alone, example_files, write_example
 from cascadia.demo.measuring.rows import prompt_id
 from cascadia.demo.questions.questions import demo_questions
-from cascadia.demo.stages import CORES, STAGES
+from cascadia.demo.stages import CORES, KEY_ENV, STAGES
 from cascadia.domain.problem import Problem
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia.planner.problem.read import read_problem
@@ -50,7 +50,7 @@ def test_it_is_read_without_a_remark_and_for_as_many_cores_as_it_starts(problem:
     assert sum(pool.gpus for pool in problem.cluster.pools) == CORES
 
 
-def test_with_an_api_a_core_and_its_tokens_have_prices_and_its_times_are_those_measured(
+def test_with_an_api_a_core_and_its_tokens_have_prices_and_its_times_and_its_key_are_its_own(
     tmp_path: Path,
 ) -> None:
     times = [(0.1 * each, 0.02) for each in range(1, 12)]
@@ -62,6 +62,7 @@ def test_with_an_api_a_core_and_its_tokens_have_prices_and_its_times_are_those_m
     large = found.stages[1].external
     assert large is not None
     assert (large.base_url, large.requests_per_minute) == (api.url, REQUESTS_PER_MINUTE)
+    assert large.api_key_env == KEY_ENV
     assert large.ttft_p50_s == pytest.approx(0.6)
     assert large.usd(1e6, 1e6) == USD_PER_MILLION_INPUT_TOKENS + USD_PER_MILLION_OUTPUT_TOKENS
     assert found.objective.goal == "cost"
