@@ -123,7 +123,7 @@ def test_the_api_of_the_demo_wants_its_key(
     monkeypatch.setenv(KEY_ENV, "")
     with Children(tmp_path) as children:
         api = start_api(children, fetch(LARGE.model))
-        children.wait()
+        children.wait(limit_s=SECOND_S)
         assert all(first_s > 0 for first_s, _ in measured(api.url))
         monkeypatch.delenv(KEY_ENV)
         with pytest.raises(CascadiaError, match="says 401"):
