@@ -1,6 +1,6 @@
 """Cost and worth of thresholds on answers that every stage gave: a shadow evaluation's, or a quality table's.
 
-Given scores, qualities and tokens (S, m) and a price per token of each stage, a prompt goes from stage to stage until
+Given scores, qualities and tokens (S, m) and the prices of each stage, a prompt goes from stage to stage until
 its score reaches the threshold; it pays for each stage that it asked. Intervals are of 95 %, of means over prompts;
 differences are of pairs, so that what two settings share cancels out.
 """
@@ -15,6 +15,9 @@ import numpy as np
 from cascadia.domain.quality import Floats, QualityTable
 
 Z_95 = 1.96
+
+Price = tuple[float, float]
+"""Price of a token that a stage reads, and of one that it writes."""
 
 
 class Estimate(NamedTuple):
@@ -34,14 +37,14 @@ class Outcome:
     answered: Floats
 
 
-def outcome(table: QualityTable, thresholds: Sequence[float], prices: Sequence[float]) -> Outcome:
-    """Outcome under `thresholds` of all stages but the last; `prices` (S) are of a token."""
+def outcome(table: QualityTable, thresholds: Sequence[float], prices: Sequence[Price]) -> Outcome:
+    """Outcome under `thresholds` of all stages but the last; `prices` (S)."""
     stages, prompts = table.score.shape
     cost, quality = np.zeros(prompts), np.zeros(prompts)
     answered = np.zeros(stages)
     waiting = np.ones(prompts, dtype=np.bool_)
     for at in range(stages):
-        cost += waiting * prices[at] * (table.input_tokens[at] + table.output_tokens[at])
+        cost += waiting * _paid(table, at, prices[at])
         accepted = waiting if at == stages - 1 else waiting & (table.score[at] >= thresholds[at])
         quality[accepted] = table.quality[at][accepted]
         answered[at] = accepted.mean()
@@ -49,12 +52,17 @@ def outcome(table: QualityTable, thresholds: Sequence[float], prices: Sequence[f
     return Outcome(cost, quality, answered)
 
 
-def largest_alone(table: QualityTable, prices: Sequence[float]) -> Outcome:
+def largest_alone(table: QualityTable, prices: Sequence[Price]) -> Outcome:
     """Outcome where the last stage answers all, and no other is asked."""
     answered = np.zeros(len(table.stages))
     answered[-1] = 1.0
-    cost = prices[-1] * (table.input_tokens[-1] + table.output_tokens[-1])
-    return Outcome(cost, table.quality[-1].copy(), answered)
+    return Outcome(_paid(table, -1, prices[-1]), table.quality[-1].copy(), answered)
+
+
+def _paid(table: QualityTable, stage: int, price: Price) -> Floats:
+    read, wrote = price
+    paid: Floats = read * table.input_tokens[stage] + wrote * table.output_tokens[stage]
+    return paid
 
 
 def estimate(values: Floats) -> Estimate:

@@ -11,7 +11,7 @@ from cascadia.planner.routing.frontier import all_routings
 from cascadia.planner.routing.guarantee import with_bounds
 from cascadia.planner.routing.routings import thin
 from cascadia.router.settings.model import RouterSettings
-from cascadia.thresholds.outcome import Estimate, Outcome, estimate, largest_alone, outcome
+from cascadia.thresholds.outcome import Estimate, Outcome, Price, estimate, largest_alone, outcome
 
 PER = 1000
 """Requests that costs are told for."""
@@ -58,7 +58,7 @@ def propose(
     stages' own, or that knows no prices.
     """
     _check(settings, table)
-    prices = [(stage.cost or 0.0) / 1e6 for stage in settings.stages]
+    prices, in_usd = _prices(settings)
     today = [stage.threshold for stage in settings.stages[:-1]]
     whole = all_routings(table, keep_worse=False)
     # A router asks all of its stages; a routing without one of them is another plan.
@@ -86,7 +86,7 @@ def propose(
         confidence=confidence,
         quality_min=quality_min,
         prompts=len(table),
-        in_usd=settings.cost_unit is not None,
+        in_usd=in_usd,
     )
 
 
@@ -96,15 +96,24 @@ def _check(settings: RouterSettings, table: QualityTable) -> None:
         raise BadInput("router.yaml", what, "plan anew: `cascadia plan`, or let the controller")
     if len(settings.stages) < 2:
         raise BadInput("router.yaml", "has one stage, and so no threshold", "name a router of a cascade")
-    unpriced = [stage.name for stage in settings.stages if stage.cost is None]
-    if unpriced:
-        raise BadInput(
-            "router.yaml", f"no cost of {', '.join(unpriced)}", "write `cost`, in $ a million tokens"
-        )
     if len(table) < FEWEST_PROMPTS:
         raise BadInput(
             "table", f"{len(table)} prompts that all stages answered", f"gather {FEWEST_PROMPTS} or more"
         )
+
+
+def _prices(settings: RouterSettings) -> tuple[list[Price], bool]:
+    """Prices of a token by stage, and whether they are dollars; else they are costs on the scale that stages share."""
+    prices = [stage.price for stage in settings.stages if stage.price is not None]
+    if len(prices) == len(settings.stages):
+        return [(read / 1e6, wrote / 1e6) for read, wrote in prices], True
+    if unpriced := [stage.name for stage in settings.stages if stage.cost is None]:
+        instead = (
+            "write usd_per_million_input_tokens and usd_per_million_output_tokens of all stages, or `cost`"
+        )
+        raise BadInput("router.yaml", f"no price of {', '.join(unpriced)}", instead)
+    costs = [(stage.cost or 0.0) / 1e6 for stage in settings.stages]
+    return list(zip(costs, costs, strict=True)), settings.cost_unit is not None
 
 
 def _setting(table: QualityTable, thresholds: Sequence[float], found: Outcome) -> Setting:

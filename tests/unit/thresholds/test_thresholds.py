@@ -66,11 +66,11 @@ def test_an_outcome_is_paid_for_stage_by_stage() -> None:
         input_tokens=np.array([[10.0, 10.0], [10.0, 20.0]]),
         output_tokens=np.array([[5.0, 5.0], [5.0, 30.0]]),
     )
-    found = outcome(small, [60.0], [1.0, 2.0])
-    assert found.cost.tolist() == [15.0, 15.0 + 100.0]
+    found = outcome(small, [60.0], [(1.0, 1.0), (2.0, 3.0)])
+    assert found.cost.tolist() == [15.0, 15.0 + 130.0]
     assert found.quality.tolist() == [70.0, 100.0]
     assert found.answered.tolist() == [0.5, 0.5]
-    assert largest_alone(small, [1.0, 2.0]).cost.tolist() == [30.0, 100.0]
+    assert largest_alone(small, [(1.0, 1.0), (2.0, 3.0)]).cost.tolist() == [35.0, 130.0]
 
 
 def test_an_interval_covers_the_mean_as_often_as_it_says() -> None:
@@ -91,6 +91,19 @@ def test_a_proposal_is_cheaper_and_holds_its_quality(router: Path) -> None:
     now, then = expected["now"]["cost"][0], expected["proposed"]["cost"][0]
     assert mean == pytest.approx(now - then)
     assert router.read_text() == ROUTER
+
+
+def test_prices_of_what_is_read_and_what_is_written_are_those_of_each(router: Path) -> None:
+    before = proposed(router)
+    api = "usd_per_million_input_tokens: 4, usd_per_million_output_tokens: 16"
+    router.write_text(
+        ROUTER.replace("cost_unit: usd-per-million-tokens\n", "")
+        .replace("cost: 10", api)
+        .replace("cost: 1,", "usd_per_million_input_tokens: 1, usd_per_million_output_tokens: 1,")
+    )
+    # As many tokens are read as written: $4 and $16 are $10 for each.
+    of_each_time = {"id": "", "at": ""}
+    assert proposed(router) | of_each_time == before | of_each_time
 
 
 def test_an_approval_changes_the_threshold_alone_and_a_rollback_puts_it_back(router: Path) -> None:
@@ -126,7 +139,7 @@ def test_a_proposal_for_other_thresholds_than_today_s_is_refused(router: Path) -
 @pytest.mark.parametrize(
     ("change", "said", "code"),
     [
-        (("cost: 10, ", ""), "no cost of large", 2),
+        (("cost: 10, ", ""), "no price of large", 2),
         (("judge:", "mixture: {share: 0.5, thresholds: {small: 1}}\njudge:"), "of gears or of a mixture", 2),
         (("name: large", "name: huge"), "no row for stage 'huge'", 2),
     ],
