@@ -13,11 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.domain.quality import Floats, QualityTable
+from cascadia.router.settings.model import TokenCost
 
 Z_95 = 1.96
-
-Price = tuple[float, float]
-"""Price of a token that a stage reads, and of one that it writes."""
 
 
 class Estimate(NamedTuple):
@@ -37,7 +35,7 @@ class Outcome:
     answered: Floats
 
 
-def outcome(table: QualityTable, thresholds: Sequence[float], prices: Sequence[Price]) -> Outcome:
+def outcome(table: QualityTable, thresholds: Sequence[float], prices: Sequence[TokenCost]) -> Outcome:
     """Outcome under `thresholds` of all stages but the last; `prices` (S)."""
     stages, prompts = table.score.shape
     cost, quality = np.zeros(prompts), np.zeros(prompts)
@@ -52,14 +50,14 @@ def outcome(table: QualityTable, thresholds: Sequence[float], prices: Sequence[P
     return Outcome(cost, quality, answered)
 
 
-def largest_alone(table: QualityTable, prices: Sequence[Price]) -> Outcome:
+def largest_alone(table: QualityTable, prices: Sequence[TokenCost]) -> Outcome:
     """Outcome where the last stage answers all, and no other is asked."""
     answered = np.zeros(len(table.stages))
     answered[-1] = 1.0
     return Outcome(_paid(table, -1, prices[-1]), table.quality[-1].copy(), answered)
 
 
-def _paid(table: QualityTable, stage: int, price: Price) -> Floats:
+def _paid(table: QualityTable, stage: int, price: TokenCost) -> Floats:
     read, wrote = price
     paid: Floats = read * table.input_tokens[stage] + wrote * table.output_tokens[stage]
     return paid

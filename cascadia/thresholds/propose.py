@@ -10,8 +10,8 @@ from cascadia.domain.quality import QualityTable
 from cascadia.planner.routing.frontier import all_routings
 from cascadia.planner.routing.guarantee import with_bounds
 from cascadia.planner.routing.routings import thin
-from cascadia.router.settings.model import RouterSettings
-from cascadia.thresholds.outcome import Estimate, Outcome, Price, estimate, largest_alone, outcome
+from cascadia.router.settings.model import RouterSettings, TokenCost, token_costs
+from cascadia.thresholds.outcome import Estimate, Outcome, estimate, largest_alone, outcome
 
 PER = 1000
 """Requests that costs are told for."""
@@ -102,18 +102,16 @@ def _check(settings: RouterSettings, table: QualityTable) -> None:
         )
 
 
-def _prices(settings: RouterSettings) -> tuple[list[Price], bool]:
+def _prices(settings: RouterSettings) -> tuple[list[TokenCost], bool]:
     """Prices of a token by stage, and whether they are dollars; else they are costs on the scale that stages share."""
-    prices = [stage.price for stage in settings.stages if stage.price is not None]
-    if len(prices) == len(settings.stages):
-        return [(read / 1e6, wrote / 1e6) for read, wrote in prices], True
-    if unpriced := [stage.name for stage in settings.stages if stage.cost is None]:
+    costs = token_costs(settings.stages)
+    if unpriced := [stage.name for stage, cost in zip(settings.stages, costs, strict=True) if cost is None]:
         instead = (
             "write usd_per_million_input_tokens and usd_per_million_output_tokens of all stages, or `cost`"
         )
         raise BadInput("router.yaml", f"no price of {', '.join(unpriced)}", instead)
-    costs = [(stage.cost or 0.0) / 1e6 for stage in settings.stages]
-    return list(zip(costs, costs, strict=True)), settings.cost_unit is not None
+    known = [(cost[0] / 1e6, cost[1] / 1e6) for cost in costs if cost is not None]
+    return known, all(stage.price is not None for stage in settings.stages)
 
 
 def _setting(table: QualityTable, thresholds: Sequence[float], found: Outcome) -> Setting:

@@ -155,8 +155,9 @@ function played(thresholds) {
   return evaluated.evaluations.map((one) => {
     let cost = 0;
     for (let at = 0; ; at += 1) {
-      const [score, tokens] = one[at];
-      cost += tokens * (evaluated.stages[at].cost ?? 0);
+      const [score, read, wrote] = one[at];
+      const [aRead, aWritten] = evaluated.stages[at].cost ?? [0, 0];
+      cost += read * aRead + wrote * aWritten;
       if (at === last || score >= thresholds[at]) return { cost, quality: score, by: at };
     }
   });

@@ -1,6 +1,6 @@
 """Settings of a router: stages, their replicas, the judge, and limits. Defaults are documented here only."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -117,6 +117,20 @@ class StageSettings:
     budget_field: str | None = None
     """Field of a request by which its engines bound thinking, with dots between members: its exits are then budgets,
     chosen from the question alone; None: each has a trial."""
+
+
+TokenCost = tuple[float, float]
+"""Cost of a token that a stage reads, and of one that it writes."""
+
+
+def token_costs(stages: Sequence[StageSettings]) -> list[TokenCost | None]:
+    """Dollars a million tokens where all `stages` have a price, else their costs on the scale that they share; None of
+    one without.
+    """
+    prices = [stage.price for stage in stages]
+    if None not in prices:
+        return prices
+    return [None if stage.cost is None else (stage.cost, stage.cost) for stage in stages]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,14 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from cascadia.router.settings.model import TokenCost
+
 MOST = 500
 
-Evaluation = dict[str, tuple[float, int]]
-"""By stage: the score of its answer, and the tokens that it read and wrote."""
+Seen = tuple[float, int, int]
+"""Score of a stage's answer, the tokens that it read, and those that it wrote."""
+Evaluation = dict[str, Seen]
+"""By stage."""
 
 
 class Evaluations:
@@ -20,19 +24,19 @@ class Evaluations:
     def add(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """Adds one evaluation: a row a stage."""
         self._kept.append(
-            {row["stage"]: (row["score"], row["input_tokens"] + row["output_tokens"]) for row in rows}
+            {row["stage"]: (row["score"], row["input_tokens"], row["output_tokens"]) for row in rows}
         )
 
-    def of(self, stages: Iterable[str]) -> list[list[tuple[float, int]]]:
+    def of(self, stages: Iterable[str]) -> list[list[Seen]]:
         """Evaluations that know all of these stages, in their order."""
         names = list(stages)
         return [[one[name] for name in names] for one in self._kept if all(name in one for name in names)]
 
 
 def against_largest(
-    evaluations: Sequence[Sequence[tuple[float, int]]],
+    evaluations: Sequence[Sequence[Seen]],
     thresholds: Sequence[float | None],
-    costs: Sequence[float | None],
+    costs: Sequence[TokenCost | None],
 ) -> dict[str, Any] | None:
     """Spending and score of the cascade against its last stage alone, on requests that both answered, with margins of
     95 %; None of fewer than two. `saved` is a share, None where a cost is not known; `points` are of the judge's score.
@@ -47,8 +51,8 @@ def against_largest(
             (s for s in range(last) if stages[s][0] >= (0.0 if (h := thresholds[s]) is None else h)), last
         )
         gained.append(stages[at][0] - stages[last][0])
-        spent.append(sum((costs[s] or 0.0) * stages[s][1] for s in range(at + 1)))
-        alone.append((costs[last] or 0.0) * stages[last][1])
+        spent.append(sum(_paid(costs[s], stages[s]) for s in range(at + 1)))
+        alone.append(_paid(costs[last], stages[last]))
     points = sum(gained) / number
     found = {"number": number, "points": points, "points_margin": _margin([one - points for one in gained])}
     if any(cost is None for cost in costs) or not sum(alone):
@@ -57,6 +61,10 @@ def against_largest(
     # Of a ratio of means, by its linear part.
     off = [mine - ratio * other for mine, other in zip(spent, alone, strict=True)]
     return {**found, "saved": 1.0 - ratio, "saved_margin": _margin(off) * number / sum(alone)}
+
+
+def _paid(cost: TokenCost | None, seen: Seen) -> float:
+    return 0.0 if cost is None else cost[0] * seen[1] + cost[1] * seen[2]
 
 
 def _margin(off: Sequence[float]) -> float:

@@ -12,7 +12,7 @@ from cascadia import __version__
 from cascadia.router.access.access import Access
 from cascadia.router.cascade.records import Record
 from cascadia.router.replicas.stage import Stage
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.settings.model import RouterSettings, TokenCost, token_costs
 from cascadia.router.telemetry.counters import Spread
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.beside_plan import Seen, beside_plan
@@ -121,7 +121,7 @@ class Page:
             "evaluated": against_largest(
                 evaluated,
                 [stage.settings.threshold for stage in router.stages],
-                [stage.settings.cost for stage in router.stages],
+                self._costs(),
             ),
             "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
             "gears": None if router.gears is None else self._gears(router.gears, seen, shares),
@@ -132,13 +132,13 @@ class Page:
         }
 
     async def evaluations(self) -> State:
-        """Recent shadow evaluations of all processes: of each the score and the tokens of every stage, in order."""
+        """Recent shadow evaluations of all processes: of each what was seen of every stage, in order."""
         others = await self.router.peers.ask("evaluations")
         parts = [await self._evaluated(b""), *others.values()]
         return {
             "stages": [
-                {"name": s.name, "threshold": s.settings.threshold, "cost": s.settings.cost}
-                for s in self.router.stages
+                {"name": s.name, "threshold": s.settings.threshold, "cost": cost}
+                for s, cost in zip(self.router.stages, self._costs(), strict=True)
             ],
             "evaluations": [one for part in parts for one in msgspec.json.decode(part)],
         }
@@ -153,10 +153,13 @@ class Page:
             return None
         scores = []
         if planned.score is not None:
-            scores = [[score for score, _ in one] for one in evaluated]
+            scores = [[score for score, *_ in one] for one in evaluated]
         there = Counter(replica["stage"] for replica in replicas)
         seen = Seen(window, there, scores)
         return beside_plan(planned, router.stages, router.settings.cascade, router.metrics, seen)
+
+    def _costs(self) -> list[TokenCost | None]:
+        return token_costs([stage.settings for stage in self.router.stages])
 
     async def _evaluated(self, _: bytes) -> bytes:
         return msgspec.json.encode(self._evaluations.of(stage.name for stage in self.router.stages))

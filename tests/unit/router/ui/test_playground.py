@@ -100,8 +100,8 @@ def test_shadow_evaluations_are_told_as_numbers_alone(tmp_path: Path) -> None:
             await until(lambda: router.router.metrics.shadows.labels("done").value == 1)
             told = (await router.client.get("/ui/evaluations")).json()
         assert told["stages"] == [
-            {"name": "small", "threshold": 50.0, "cost": 1.0},
-            {"name": "large", "threshold": 0.0, "cost": 10.0},
+            {"name": "small", "threshold": 50.0, "cost": [1.0, 1.0]},
+            {"name": "large", "threshold": 0.0, "cost": [10.0, 10.0]},
         ]
         ((small_seen, large_seen),) = told["evaluations"]
         assert (small_seen[0], large_seen[0]) == (20.0, 95.0)
@@ -117,7 +117,7 @@ def test_the_latest_are_kept_and_those_of_other_stages_left_out() -> None:
             [{"stage": "small", "score": float(number % 100), "input_tokens": 3, "output_tokens": number}]
         )
     assert len(kept.of(["small"])) == MOST
-    assert kept.of(["small"])[0] == [(5.0, 8)]
+    assert kept.of(["small"])[0] == [(5.0, 3, 5)]
     assert kept.of(["small", "large"]) == []
 
 
