@@ -1,5 +1,6 @@
 """Questions that `cascadia init` asks, and what it accepts as answers."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -130,10 +131,23 @@ def named_api(text: str) -> Api:
 
 
 def not_negative(text: str) -> float:
-    number = float(text)
+    number = _number(text)
     if not 0 <= number < 1e6:
         raise ValueError(f"{text!r} is not a number from 0 up")
     return number
+
+
+def limit(text: str) -> int | None:
+    """None for 0."""
+    return None if text.strip() == "0" else whole_number(text)
+
+
+def _number(text: str) -> float:
+    """NaN of what is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
@@ -160,7 +174,6 @@ def _asked_stage(asker: Asker, name: str, usual: str) -> Model | Api:
     model = asker.ask(f"Model of stage {name}, or external for somebody's API", usual, _known_or_external)
     if model != "external":
         return Model(name, model)
-    limit = asker.ask("  its requests per minute (0: no limit)", "0", not_negative)
     return Api(
         name,
         asker.ask("  the API's name of its model", "any-name", str),
@@ -168,7 +181,7 @@ def _asked_stage(asker: Asker, name: str, usual: str) -> Model | Api:
         usd_out=asker.ask("  USD per million output tokens", "10", not_negative),
         ttft_s=asker.ask("  its median time to the first token, seconds", "0.6", not_negative),
         tpot_s=asker.ask("  its median time per output token, seconds", "0.012", not_negative),
-        per_minute=int(limit) or None,
+        per_minute=asker.ask("  its requests per minute (0: no limit)", "0", limit),
     )
 
 
@@ -184,7 +197,7 @@ def whole_number(text: str) -> int:
 
 
 def percent(text: str) -> float:
-    number = float(text)
+    number = _number(text)
     if not 0 <= number <= 100:
         raise ValueError(f"{text} is not within 0-100")
     if (meant := bar_meant(number)) is not None:

@@ -119,12 +119,14 @@ def test_any_number_of_stages_is_asked_for_somebodys_api_among_them() -> None:
             "meta-llama/Llama-3.1-70B-Instruct",
             "frontier",
             "external",
-            "600",
             "any-name",
+            "cheap",
             "2.5",
             "10",
             "0.6",
             "0.012",
+            "0.5",
+            "600",
         ]
     )
     asker = Asker(silent=False, deaf=False, prompt=lambda question, default: next(said))
@@ -199,7 +201,7 @@ def test_what_is_no_count_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["-1", "101", "nan", "x", "0.8", "1"])
 def test_what_is_no_quality_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"0-100|could not convert|of 100; did you mean (8|10)0\?"):
+    with pytest.raises(ValueError, match=r"within 0-100|of 100; did you mean (8|10)0\?"):
         percent(text)
 
 
