@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import socket
 import threading
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -84,6 +85,17 @@ def watching(on: Cluster, namespace: str) -> Iterator[Seen]:
         thread.start()
         try:
             yield seen
+            assert thread.is_alive(), "the watch ended early: not every change was seen"
         finally:
+            _end(stream)
+            thread.join(60)
+            assert not thread.is_alive(), "the watch reads on"
             stream.close()
-            thread.join(10)
+
+
+def _end(stream: httpx.Response) -> None:
+    """The end of a stream that another thread reads. Closed under it, its descriptor's number would be that of the
+    next connection, of which the thread would read on (`DECRYPTION_FAILED_OR_BAD_RECORD_MAC` there)."""
+    connection = stream.extensions["network_stream"].get_extra_info("socket")
+    with contextlib.suppress(OSError):  # ended by the other side already
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
