@@ -80,7 +80,7 @@ async def asks(client: openai.AsyncOpenAI, k: int) -> str:
         answer = await client.chat.completions.create(**body)
         return "answered" if answer.usage and answer.choices[0].finish_reason else "lost: no end"
     except openai.APIStatusError as error:
-        return f"lost: {error.code}"
+        return f"lost: {error.code}, {error}"
     except openai.APIError:
         return "broken off" if k % 2 else "lost: an error in place of an answer"
 

@@ -219,11 +219,12 @@ class Connection(asyncio.Protocol):
         if not self.busy or answer.complete:
             return
         now_s = self.loop.time() + TICK_S
-        due_s = deadlines.due_s(now_s, headed=answer.headed, waits=self._waiter is not None)
+        begun = answer.body_at_s > 0
+        due_s = deadlines.due_s(now_s, headed=answer.headed, begun=begun, waits=self._waiter is not None)
         if now_s < due_s:
             deadlines.ring(due_s, self._rang)
             return
-        kind: Kind = "first-byte" if not answer.headed and now_s < deadlines.total_s else "total"
+        kind: Kind = "first-byte" if not begun and now_s < deadlines.total_s else "total"
         self.fail(UpstreamError(kind))
 
     # asyncio.Protocol

@@ -17,7 +17,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
         self._rings_s = 0.0
         self.first_s = 0.0
-        """When the head must be here."""
+        """When the head must be here, and the first part of a stream."""
         self.total_s = 0.0
         """When all must be here."""
         self.idle_s = 0.0
@@ -65,8 +65,8 @@ class Deadlines:
     def rung(self) -> None:
         self._timer = None
 
-    def due_s(self, now_s: float, *, headed: bool, waits: bool) -> float:
-        """Instant by when something must have come; `waits`: somebody does, for a part of the body."""
+    def due_s(self, now_s: float, *, headed: bool, begun: bool, waits: bool) -> float:
+        """Instant by when something must have come; `begun`: a part of the body has; `waits`: somebody for one."""
         if not headed:
             return self.first_s
         idle_s = self.idle_s or self.held_s
@@ -74,7 +74,9 @@ class Deadlines:
             return self.total_s
         # The idle limit of a stream holds while somebody waits for more: a slow client is not the engine's fault.
         since_s = now_s if self.idle_s and not waits else self.seen_s
-        return min(since_s + idle_s, self.total_s)
+        due_s = since_s + idle_s
+        # vLLM and SGLang send the head of a stream at once, and its first part when its turn has come.
+        return min(due_s if begun else max(due_s, self.first_s), self.total_s)
 
     def end(self) -> None:
         if self._timer is not None:
