@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,13 +29,16 @@ from cascadia.domain.errors import CascadiaError
 from tests.e2e.commands import PROGRAM, environment, told
 
 STRICT = os.environ.get("CASCADIA_E2E_STRICT") == "1"
-FIRST_S, SECOND_S = (600.0, 90.0) if STRICT else (1500.0, 600.0)
+FIRST_S, SECOND_S = (600.0, 90.0) if STRICT else (1500.0, 1500.0)
+"""What takes longer has failed; a claim about time where it is strict."""
 
 
 @dataclass(frozen=True)
 class Ran:
     document: dict[str, Any]
     seconds: float
+    kept: Mapping[Path, int]
+    """When each file of the models and their calibrations was written."""
 
     def way(self, name: str) -> dict[str, Any]:
         found: dict[str, Any] = next(way for way in self.document["measured"] if way["name"] == name)
@@ -44,7 +48,14 @@ class Ran:
 def run(folder: Path, cache: Path, limit_s: float) -> Ran:
     began_s = time.monotonic()
     found = told(folder, "demo", limit_s=limit_s, env=environment(cache))
-    return Ran(found, time.monotonic() - began_s)
+    return Ran(found, time.monotonic() - began_s, kept(cache))
+
+
+def kept(cache: Path) -> Mapping[Path, int]:
+    folders = (cache / "models", cache / "calibrations")
+    return {
+        path: path.stat().st_mtime_ns for folder in folders for path in folder.rglob("*") if path.is_file()
+    }
 
 
 @pytest.fixture(scope="module")
@@ -86,11 +97,16 @@ def test_both_models_answer_and_the_table_says_what_was_planned(first: Ran, plac
     assert all(answer["answer"] for answer in answers)
 
 
-def test_a_second_run_is_short(second: Ran, first: Ran, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_second_run_uses_the_models_and_calibrations_that_the_first_kept(
+    second: Ran, first: Ran, capsys: pytest.CaptureFixture[str]
+) -> None:
     with capsys.disabled():
         print(f"\ndemo: {first.seconds:.0f} s, again {second.seconds:.0f} s")
         print(json.dumps(second.document, indent=1))
-    assert second.seconds < first.seconds
+    assert first.kept
+    # Calibrations of a busy moment are not kept: then the second makes its own, and is not short.
+    assert first.kept.items() <= second.kept.items()
+    assert not STRICT or second.seconds < first.seconds
 
 
 def test_answers_do_not_depend_on_the_run(second: Ran, first: Ran) -> None:
@@ -104,7 +120,7 @@ def test_answers_do_not_depend_on_the_run(second: Ran, first: Ran) -> None:
 def test_with_an_api_dollars_are_told_and_come_out_as_planned(second: Ran, place: Path, cache: Path) -> None:
     """Models and calibrations are there; `second` was before."""
     assert second.seconds > 0
-    found = Ran(told(place, "demo", "--external", limit_s=SECOND_S, env=environment(cache)), 0.0)
+    found = Ran(told(place, "demo", "--external", limit_s=SECOND_S, env=environment(cache)), 0.0, {})
     cascade, large = found.way("cascadia"), found.way("large")
     assert 0 < cascade["usd_elsewhere_per_question"] < large["usd_elsewhere_per_question"]
     plan = json.loads((place / "demo-external" / "plan.json").read_text())
