@@ -63,10 +63,12 @@ def test_up_a_question_drain_scale_down_and_nothing_is_left(folder: Path) -> Non
         assert answer.status_code == 200, answer.text
         return str(answer.json()["choices"][0]["message"]["content"])
 
-    assert "Paris" in ask()
+    # The 135M model need not know: at temperature 0 either replica says the same.
+    said = ask()
+    assert said
     run(folder, "drain", "small-0", "--stop")
     assert states(folder) == {"small-1": "ready"}
-    assert "Paris" in ask()
+    assert ask() == said
     assert run(folder, "scale", "small", "2")["steps"] == ["start small-0 (1 of here)", "await small-0"]
     assert states(folder) == {"small-0": "ready", "small-1": "ready"}
     gpus = [replica["gpus"] for replica in run(folder, "status")["replicas"]]
