@@ -80,11 +80,11 @@ def _as_good(objective: Objective, found: list[Found]) -> list[Found]:
 
 
 def on_demand_notes(asked: Cluster, planned: Cluster) -> list[str]:
-    """Sentences on pools whose spot price was left alone."""
+    """Sentences on pools whose spot price was left alone: no plan by it that was found is better, in whatever time."""
     names = {pool.name for pool in planned.pools if pool.spot is None}
     return [
         f"{pool.name} is rented on demand: at its spot price it would be there {pool.there:.1%} of the time, and"
-        " the plan worse"
+        " no better plan was found so"
         for pool in asked.pools
         if pool.there < 1.0 and pool.name in names
     ]

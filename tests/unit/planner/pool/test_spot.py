@@ -10,7 +10,7 @@ from cascadia.domain.errors import Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
 from cascadia.planner.plan import plan
-from cascadia.planner.pool.spot import best_way, ways
+from cascadia.planner.pool.spot import best_way, on_demand_notes, ways
 from tests.unit.planner.plans import a_plan
 from tests.unit.planner.pool.test_largest_rate import LITTLE
 from tests.unit.planner.problems import SMALL, problem, traffic
@@ -77,3 +77,9 @@ def test_where_no_way_is_left_the_first_says_why() -> None:
 
     with pytest.raises(Infeasible, match=r"\bab\b"):
         best_way(offered("ab", 2), Objective("cost"), Deadline(), refuse)
+
+
+def test_a_pool_that_is_left_on_demand_is_said_to_have_no_better_plan_found_not_to_be_worse() -> None:
+    """In a search cut short the plan by spot may be the better one, unseen."""
+    (note,) = on_demand_notes(offered("a", 2), offered("", 2))
+    assert note.endswith("no better plan was found so")
