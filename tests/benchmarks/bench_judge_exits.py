@@ -3,7 +3,8 @@
     python -m tests.benchmarks.bench_judge_exits [--cases N] [--risk R] [--points P]
 
 Questions of the demo's kinds are judged by the head that knows the question alone, since the models' answers are not
-kept. Exits are certified on one half of the stream and timed, in pairs with the whole judge, on the rest.
+kept. Exits are certified on one half of the stream and timed, in pairs with the whole judge, on the rest. Linear
+algebra has one thread, as in `cascadia judge serve`: more wait for each other at full speed where others run.
 """
 
 import argparse
@@ -12,6 +13,7 @@ import time
 from random import Random
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from cascadia.demo.questions.questions import training_questions
 from cascadia.demo.stages import HEAD
@@ -32,6 +34,7 @@ def main() -> int:
     parser.add_argument("--risk", type=float, default=0.05, help="share of verdicts that may differ")
     parser.add_argument("--points", type=float, default=10.0, help="further apart they differ")
     options = parser.parse_args()
+    threadpool_limits(1, user_api="blas")
     folder = encoder_folder(None)
     judge, early = EmbeddingJudge.read(HEAD, Encoder.read(folder)), EarlyEncoder.read(folder)
     cases = [Case(one.text) for one in training_questions(TAUGHT + options.cases)]
