@@ -5,6 +5,7 @@ import pytest
 
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.policy import Policies
+from cascadia.domain.workload import Floats
 from cascadia.planner.policies.baselines import greedy
 from cascadia.planner.policies.choose import choose, on_workers
 from cascadia.planner.policies.compared import baseline_rows
@@ -13,7 +14,7 @@ from cascadia.planner.policies.played import play
 from cascadia.planner.policies.residence import Kind, alike
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import group
-from cascadia.planner.policies.wanted import Wanted, keeps, loads
+from cascadia.planner.policies.wanted import Wanted, keeps, loads, settling
 from cascadia.policy.problem import ModelProfile
 from tests.unit.policy.profiles import profiles
 
@@ -38,6 +39,25 @@ def test_the_better_of_the_rivals_is_taken() -> None:
     assert chosen is not None
     assert {policies.kind for policies, _ in chosen.rivals} == {"mdp", "mdp-counted", "in-flight", "by-slack"}
     assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("shape", "later"), [(0.1, 0.01), (1.0, 0.001)])
+def test_what_is_told_of_a_trace_flatters_where_it_is_bursty_and_else_by_little(
+    shape: float, later: float
+) -> None:
+    """Policies of a trace are judged by the trace; these, by as good a one that nobody has seen."""
+
+    def drawn(seed: int, count: int) -> Floats:
+        return np.asarray(np.cumsum(np.random.default_rng(seed).gamma(shape, 1 / shape, count)) / 100.0)
+
+    wanted = Wanted(drawn(1, 6_000), slo_s=0.1, late_max=0.01, accuracy_min=None)
+    chosen = on_workers("guard", KIND, 3, wanted)
+    assert chosen is not None
+    unseen_s = drawn(101, 60_000)
+    unseen = play(chosen.policies, chosen.group.models, unseen_s, skip=settling(unseen_s))
+    assert unseen.late <= chosen.outcome.late + later
+    assert unseen.accuracy >= chosen.outcome.accuracy - 0.2
 
 
 def test_no_rival_stays_late_after_a_jam() -> None:
