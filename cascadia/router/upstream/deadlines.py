@@ -75,7 +75,7 @@ class Deadlines:
         # The idle limit of a stream holds while somebody waits for more: a slow client is not the engine's fault.
         since_s = now_s if self.idle_s and not waits else self.seen_s
         due_s = since_s + idle_s
-        # vLLM and SGLang send the head of a stream at once, and its first part when its turn has come.
+        # vLLM and llama.cpp send the head of a stream at once, and its first part when its turn has come.
         return min(due_s if begun else max(due_s, self.first_s), self.total_s)
 
     def end(self) -> None:

@@ -1,4 +1,4 @@
-"""A stream's first part may take as long as any answer's: vLLM and SGLang send the head before its turn comes."""
+"""A stream's first part may take as long as any answer's: vLLM and llama.cpp send the head before its turn comes."""
 
 import asyncio
 import contextlib
