@@ -104,15 +104,17 @@ class Composer:
         return np.where(streams & (tokens > 1), spread, 0.0)
 
     def _row(self, stage: int, mix: Mix, decided: Decisions, waits: Ints) -> Times:
-        mask = decided.reached[stage] if stage != JUDGE else waits > 0
+        routed = waits if stage == JUDGE else decided.reached[stage]
         key = (
             stage,
-            mask.tobytes() if stage != JUDGE else waits.tobytes(),
+            routed.tobytes(),
             tuple((r.shape.pool, r.shape.tp, r.shape.pp, r.count, r.level) for r in mix),
         )
         if key not in self._rows:
             self._rows[key] = (
-                self._judge_row(mix, decided) if stage == JUDGE else self._stage_row(stage, mix, mask)
+                self._judge_row(mix, decided)
+                if stage == JUDGE
+                else self._stage_row(stage, mix, decided.reached[stage])
             )
         return self._rows[key]
 

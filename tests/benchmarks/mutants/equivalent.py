@@ -16,6 +16,12 @@ class Equivalent:
 EQUIVALENT = (
     Equivalent(
         "cascadia/planner/search/composition.py",
+        "rank = min(n - 1, int(np.ceil(quantile * n)) - 1)",
+        "rank = min(n - 0, int(np.ceil(quantile * n)) - 1)",
+        "no quantile is above 1",
+    ),
+    Equivalent(
+        "cascadia/planner/search/composition.py",
         "for (p, g), t in zip(pools.items(), np.broadcast_to(taken, len(pools)), strict=True)",
         "for (p, g), t in zip(pools.items(), np.broadcast_to(taken, len(pools)), strict=False)",
         "it was made as long as the pools",
