@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from cascadia.clients.processes.ports import is_free
 from cascadia.doctor.finding import Finding
-from cascadia_sim.cores import usable_cores
+from cascadia_sim.hardware.cores import usable_cores
 
 GIB = 1 << 30
 LEAST_MEMORY_GIB = 4.0

@@ -73,7 +73,7 @@ from cascadia.planner.stability.headroom import headroom
 from cascadia.planner.stability.repeats import at_rate
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.compiling import compile_kernels
-from cascadia_sim.cores import usable_cores
+from cascadia_sim.hardware.cores import usable_cores
 from cascadia_sim.iteration.engine_config import EngineConfig
 from cascadia_sim.iteration.timing import PS_PER_S
 

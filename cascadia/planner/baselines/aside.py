@@ -17,7 +17,7 @@ from cascadia.planner.deployment.joined import Joined
 from cascadia.planner.refinement.state import Candidate
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search
-from cascadia_sim.cores import usable_cores
+from cascadia_sim.hardware.cores import usable_cores
 
 
 class Aside:

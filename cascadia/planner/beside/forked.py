@@ -20,7 +20,7 @@ from itertools import islice
 from typing import Any, BinaryIO, Generic, NamedTuple, NoReturn, TypeVar
 
 from cascadia.files.atomic import UNFINISHED, remove_unfinished
-from cascadia_sim.cores import usable_cores
+from cascadia_sim.hardware.cores import usable_cores
 
 T = TypeVar("T")
 

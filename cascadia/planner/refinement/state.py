@@ -23,8 +23,8 @@ from cascadia.planner.search.context import Search, decisions
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.stability.capacity_shares import limit_shares
 from cascadia.planner.stability.certificate import Certificate, certify
-from cascadia_sim.cores import usable_cores
 from cascadia_sim.engine.requests import PastTheClock
+from cascadia_sim.hardware.cores import usable_cores
 
 Floats = NDArray[np.float64]
 

@@ -19,7 +19,7 @@ from cascadia.planner.deployment.measures import latencies_s
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.stability.repeats import decided_repeated, repeated
-from cascadia_sim.cores import usable_cores
+from cascadia_sim.hardware.cores import usable_cores
 
 Floats = NDArray[np.float64]
 

@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cascadia_sim.cascade.by_rule import QueueingRule, Rule, serve
-from cascadia_sim.cores import usable_cores
 from cascadia_sim.engine.arrays import Fleet, Requests
 from cascadia_sim.engine.client import delays_ps
 from cascadia_sim.engine.dispatch import Dispatch, Replica, check_dispatch
@@ -20,6 +19,7 @@ from cascadia_sim.engine.requests import (
     request_arrays,
 )
 from cascadia_sim.errors import BadInput
+from cascadia_sim.hardware.cores import usable_cores
 from cascadia_sim.iteration.timing import Ints
 
 __all__ = ["Dispatch", "Replica", "StageRun", "check_replicas", "simulate_stage"]

@@ -1,1 +1,3 @@
-"""GPUs: the catalogue of data sheets, and GPUs of one's own. Of the simulator it may import `errors`."""
+"""GPUs: the catalogue of data sheets, and GPUs of one's own; the cores that this process may keep busy. Of the
+simulator it may import `errors`.
+"""

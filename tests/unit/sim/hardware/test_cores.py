@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cascadia_sim.cores import usable_cores
+from cascadia_sim.hardware.cores import usable_cores
 
 
 @pytest.fixture(autouse=True)
