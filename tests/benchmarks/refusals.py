@@ -194,7 +194,7 @@ def named(problem: Problem, text: str) -> Iterator[Named]:
         (m := re.search(r"the best is ([\d.]+) at", text)) and "though" not in text
     ):
         yield Named("quality", float(m[1]), with_bar(problem, float(m[1])))
-    if m := re.search(r"the lowest found is ([\d.e+-]+) s\b", text):
+    if m := re.search(r"the lowest found is ([\d.e+-]+) s, with the trace eight times end to end$", text):
         o, wanted = problem.objective, float(m[1])
         alone = o.latency_max_s is not None and "latency_max_s" in text.split("below what")[0]
         asked = (

@@ -11,14 +11,8 @@ from pathlib import Path
 
 FLAGS = (
     *("--model", "--alias", "--host", "--port", "--parallel", "--ctx-size", "--batch-size"),
-    *(
-        "--threads",
-        "--cache-ram",
-        "--n-gpu-layers",
-        "--chat-template-file",
-        "--slot-save-path",
-        "--api-key-file",
-    ),
+    *("--threads", "--cache-ram", "--n-gpu-layers", "--chat-template-file", "--slot-save-path"),
+    "--api-key-file",
 )
 """Those with a value."""
 

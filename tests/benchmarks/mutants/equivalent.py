@@ -246,8 +246,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "sim/cascadia_sim/cascade/stage.py",
-        "threads = min(usable_cores(), replicas, replica.size // REQUESTS_WORTH_A_THREAD)",
-        "threads = min(usable_cores(), replicas, replica.size + REQUESTS_WORTH_A_THREAD)",
+        "threads = min(replicas, replica.size // REQUESTS_WORTH_A_THREAD)",
+        "threads = min(replicas, replica.size + REQUESTS_WORTH_A_THREAD)",
         "replicas share nothing: on one thread they end as on several",
     ),
 )
