@@ -50,7 +50,7 @@ def test_plans_miss_the_bar_no_more_often_than_promised(
     population: QualityTable, bars: tuple[float, ...], prompts: int
 ) -> None:
     rng = np.random.default_rng(17)
-    samples, missed, missed_by_mean, found = 100, dict.fromkeys(bars, 0), dict.fromkeys(bars, 0), 0
+    samples, missed, missed_by_mean, found = examples(100), dict.fromkeys(bars, 0), dict.fromkeys(bars, 0), 0
     overstated = 0
     for seed in range(samples):
         table = drawn(population, prompts, rng)
