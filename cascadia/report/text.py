@@ -13,10 +13,9 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.table import Table
 
-ALL_COLUMNS_WIDTH = 72
-"""A narrower terminal has no room for all columns: a stage's name would be the first to go."""
-LEFT_OUT = ("reached", "load")
-"""Columns of which others tell most: who is reached was accepted by none before."""
+LEFT_OUT_BELOW = {"reached": 72, "load": 72, "accepted": 56, "score": 48}
+"""Columns that a terminal narrower than this has no room for: a stage's name would be the first to go. Others tell most
+of the first: who is reached was accepted by none before."""
 
 REPLICAS_WIDTH = 20
 """Up to so many columns of an 80-column terminal, replicas stand unbroken."""
@@ -48,10 +47,10 @@ class _ByWidth:
     def __rich_console__(self, console: "Console", options: "ConsoleOptions") -> "Iterator[RenderableType]":
         from rich.padding import Padding
 
-        yield Padding(_stages(self._plan, narrow=options.max_width < ALL_COLUMNS_WIDTH), (1, 0))
+        yield Padding(_stages(self._plan, options.max_width), (1, 0))
 
 
-def _stages(plan: Plan, *, narrow: bool) -> "Table":
+def _stages(plan: Plan, width: int) -> "Table":
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -61,27 +60,26 @@ def _stages(plan: Plan, *, narrow: bool) -> "Table":
     )
     table.add_column("stage", overflow="ellipsis", min_width=10)
     table.add_column("replicas", no_wrap=_widest(plan) <= REPLICAS_WIDTH, min_width=11)
-    table.add_column(_units(plan), justify="right", no_wrap=True)
-    table.add_column("reached", justify="right", no_wrap=True)
-    table.add_column("accepted", justify="right", no_wrap=True)
-    table.add_column("score", justify="right", no_wrap=True)
-    table.add_column("p95", justify="right", no_wrap=True)
-    table.add_column("load", justify="right", no_wrap=True)
-    left_out = [column for column in table.columns if narrow and column.header in LEFT_OUT]
+    columns = (_units(plan), "reached", "accepted", "score", "p95", "load")
+    kept = [n for n, column in enumerate(columns) if width >= LEFT_OUT_BELOW.get(column, 0)]
+    for n in kept:
+        table.add_column(columns[n], justify="right", no_wrap=True)
+
+    def add(stage: Text | str, held: str, *cells: str) -> None:
+        table.add_row(stage, held, *(cells[n] for n in kept))
+
     predictions = {predicted.name: predicted for predicted in plan.predicted.stages}
     for stage in plan.stages:
         name = Text(printable(stage.name), style="bold" if stage.deployed else "dim")
         name.append(f"\n{model_label(stage.model)}", style="not bold dim")
         name.append(f"\n{_engine(stage)}", style="not bold dim")
-        table.add_row(name, *_cells(plan, stage, predictions.get(stage.name)))
+        add(name, *_cells(plan, stage, predictions.get(stage.name)))
         for exit_ in stage.exits:
             limit = words.exit_limit(exit_)
             least = "any" if limit is None else f"≥ {score(limit)}"
-            table.add_row(f"  {words.exit_name(exit_)}", "", "", "", percent(exit_.left, 1), least, "", "")
+            add(f"  {words.exit_name(exit_)}", "", "", "", percent(exit_.left, 1), least, "", "")
     if plan.judge.gpus:
-        table.add_row(*_judge_cells(plan))
-    for column in left_out:
-        table.columns.remove(column)
+        add(*_judge_cells(plan))
     return table
 
 

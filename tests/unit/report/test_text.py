@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from cascadia.domain.plan import Plan
-from cascadia.report.text import plan_summary
+from cascadia.report.numbers import seconds
+from cascadia.report.text import LEFT_OUT_BELOW, plan_summary
 from tests.unit.report import plans
 from tests.unit.report.sample import sample_plan
 
@@ -78,17 +79,18 @@ def test_names_cannot_steer_the_terminal_or_the_markup() -> None:
     assert "[red]" in text
 
 
-@pytest.mark.parametrize("width", [56, 64, 71, 72, 80, 120])
-def test_a_stage_keeps_its_name_on_any_terminal(width: int) -> None:
+@pytest.mark.parametrize("width", [44, 50, 56, 64, 71, 72, 80, 120])
+def test_a_stage_keeps_its_name_and_each_column_its_figures_on_any_terminal(width: int) -> None:
     plan = sample_plan()
     lines = printed(plan, width).splitlines()
     assert max(len(line) for line in lines) <= width
     assert all(any(line.startswith(stage.name) for line in lines) for stage in plan.stages)
     head = next(line.split() for line in lines if line.startswith("stage"))
-    assert [name for name in ("reached", "load") if name in head] == (
-        ["reached", "load"] if width >= 72 else []
-    )
-    assert {"stage", "replicas", "GPUs", "accepted", "score", "p95"} <= set(head)
+    columns = ("stage", "replicas", "GPUs", "reached", "accepted", "score", "p95", "load")
+    assert head == [name for name in columns if width >= LEFT_OUT_BELOW.get(name, 0)]
+    for stage, told in zip(plan.stages, plan.predicted.stages, strict=True):
+        row = next(line for line in lines if line.startswith(stage.name))
+        assert seconds(told.latency.p95_s) in row
 
 
 def test_cores_are_called_cores() -> None:
