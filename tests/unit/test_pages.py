@@ -20,6 +20,8 @@ DATA = sorted((ROOT / "docs").rglob("data/*.csv"))
 FETCHED = re.compile(r"""<(?:script|link|img|iframe)[^>]*?(?:src|href)=["']?(?:https?:)?//[^>]*>""")
 LIST_WITHOUT_A_GAP = re.compile(r"^(?!\s*(?:[-*|#>]|\d+\.|$))(?! {2})[^\n]*\n(?:[-*]|\d+\.) ", re.MULTILINE)
 
+NAMED = re.compile(r"`((?:cascadia|deploy|docker|docs|judge|sim|tests|traces)/[\w./-]*\w)")
+
 
 def prose(page: Path) -> str:
     """`page` without what its code blocks and comments hold."""
@@ -63,3 +65,11 @@ def test_a_table_of_data_names_each_column_once_and_fills_each_row(file: Path) -
     assert len(set(names)) == len(names) == len([name for name in names if name])
     assert rows
     assert {len(row) for row in rows} == {len(names)}
+
+
+@pytest.mark.parametrize(
+    "page", [*PAGES, ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"], ids=lambda page: page.stem
+)
+def test_what_a_page_names_of_the_repository_is_there(page: Path) -> None:
+    named = NAMED.findall(page.read_text(encoding="utf-8"))
+    assert [path for path in named if not (ROOT / path).exists()] == []
