@@ -10,7 +10,7 @@ import pytest
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.policies.planned import plan_one_pass
-from cascadia.planner.policies.played import play
+from cascadia.planner.policies.played import play, run_of
 from cascadia.planner.policies.read import read_asked
 from cascadia.planner.policies.replayed import replay_policies
 from tests.unit.planner.policies.one_pass_plans import NAMES, RANKED, SPEC, family, planned, written
@@ -129,3 +129,31 @@ def test_rankings_are_planned_as_batches_of_their_own(folder: Path) -> None:
 def test_a_ranking_longer_than_any_batch_measured_is_told(folder: Path) -> None:
     with pytest.raises(BadInput, match="batches of up to 16 of stage 'tiny', and a ranking of 16 documents"):
         read_asked(written(folder, RANKED.replace("documents: 7", "documents: 16")))
+
+
+def test_a_plan_that_slower_engines_would_break_says_so_and_a_tighter_bound_leaves_room(folder: Path) -> None:
+    busy = SPEC.replace("rate_rps: 300", "rate_rps: 330")
+    tight = busy.replace("latency_max_s: 0.1", "latency_max_s: 0.09")
+    told = [note for note in planned(tight).notes if "10% longer than measured" in note]
+    late, asked = slower_late(tight, 0.09, folder), 0.01
+    assert late > asked
+    assert [f"{late:.1%} are late (1.0% may be)" in note for note in told] == [True]
+    roomy = planned(busy)
+    assert slower_late(busy, 0.1, folder) <= asked
+    assert not any("longer than measured" in note for note in roomy.notes)
+    assert slower_late(tight.replace("latency_max_s: 0.09", "latency_max_s: 0.08"), 0.09, folder) <= asked
+
+
+def slower_late(spec: str, within_s: float, folder: Path) -> float:
+    """The share later than `within_s` on the plan of `spec`, where each batch takes a tenth longer."""
+    chosen, wanted = planned(spec).chosen, read_asked(written(folder, spec)).wanted
+    slower = [
+        replace(
+            model,
+            latency_s=tuple(1.1 * np.array(model.latency_s)),
+            drawn_s=tuple(map(tuple, 1.1 * np.array(model.drawn_s))),
+        )
+        for model in chosen.group.models
+    ]
+    run = run_of(chosen.policies, slower, wanted.judged_s)
+    return float((run.latency_s[wanted.skip :] > within_s + 1e-9).mean())
