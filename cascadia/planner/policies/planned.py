@@ -32,6 +32,7 @@ from cascadia.domain.plan import (
 from cascadia.domain.policy import Policies
 from cascadia.domain.workload import Floats
 from cascadia.planner.account.assemble import quantiles
+from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.policies.choose import Chosen, choose
 from cascadia.planner.policies.played import play, run_of
 from cascadia.planner.policies.read import Asked
@@ -76,7 +77,10 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
         _stage(spec, profile, (replicas,) if profile.name in names else (), folder, asked.group, tokens_max)
         for spec, profile in ranked
     )
-    predicted = predict_one_pass(policies, models, run, asked.wanted.judged_s, skip=asked.wanted.skip)
+    objective = _objective(asked)
+    predicted = predict_one_pass(
+        policies, models, run, asked.wanted.judged_s, skip=asked.wanted.skip, quantile=objective.quantile
+    )
     predicted = replace(
         predicted,
         quality=_quality(asked, predicted, models),
@@ -88,7 +92,7 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
     tried = len(chosen.rivals)
     plan = Plan(
         FORMAT_VERSION,
-        _objective(asked),
+        objective,
         Cluster(pools),
         thresholds=thresholds,
         stages=stages,
@@ -114,9 +118,16 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
 
 
 def predict_one_pass(
-    policies: Policies, models: tuple[ModelProfile, ...], run: BatchRun, arrival_s: Floats, *, skip: int = 0
+    policies: Policies,
+    models: tuple[ModelProfile, ...],
+    run: BatchRun,
+    arrival_s: Floats,
+    *,
+    skip: int = 0,
+    quantile: float,
 ) -> Predicted:
-    """Predictions from one run, its first `skip` requests not counted; prices are left to the caller."""
+    """Predictions from one run, its first `skip` requests not counted; `quantile` is the objective's. Prices are left
+    to the caller."""
     latency_s, model = run.latency_s[skip:], run.model[skip:]
     answered = np.isfinite(latency_s)
     in_time = latency_s <= policies.slo_s + 1e-9
@@ -136,7 +147,7 @@ def predict_one_pass(
                 utilisation=float(run.busy.max()), tokens_per_s=0.0, load=float(run.busy.mean()),
             )
         )  # fmt: skip
-    within = float(np.quantile(latency_s[answered], 0.95)) if answered.any() else 0.0
+    within = quantile_s(latency_s[answered], quantile)
     quality = QualityPrediction(mean, mean, CONFIDENCE, "stated", 0)
     return Predicted(
         e2e,
@@ -297,10 +308,15 @@ def _slower_notes(asked: Asked, chosen: Chosen) -> list[str]:
 
 def _notes(chosen: Chosen, stages: tuple[StagePlan, ...]) -> list[str]:
     found = []
-    idle = [stage.name for stage in stages if not stage.deployed]
-    if idle:
+    idle = [stage for stage in stages if not stage.deployed]
+    slow = [stage.name for stage in idle if stage.batch_s[0] > chosen.group.slo_s]
+    if slow:
         found.append(
-            f"not deployed: {', '.join(idle)}; other models are as accurate and faster, or a worker's memory "
+            f"not deployed: {', '.join(slow)}; one request alone takes longer than {chosen.group.slo_s:g} s"
+        )
+    if beaten := [stage.name for stage in idle if stage.name not in slow]:
+        found.append(
+            f"not deployed: {', '.join(beaten)}; other models are as accurate and faster, or a worker's memory "
             "holds no more"
         )
     if chosen.outcome.alarms:

@@ -9,6 +9,7 @@ from cascadia.domain.policy import WINDOW_S, Policies, PolicyRow
 from cascadia.domain.workload import Floats
 from cascadia.policy.problem import ModelProfile
 from cascadia_sim.batch.simulate import BatchFleet, BatchRun, Level, Step, WorkerKind, simulate_batches
+from cascadia_sim.engine.results import quantile
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +94,14 @@ def outcome(policies: Policies, models: Sequence[ModelProfile], run: BatchRun, s
     answered = np.isfinite(latency_s)
     served = np.bincount(model[answered], minlength=len(accuracy)) / max(len(model), 1)
     known = latency_s[answered] if answered.any() else np.array([np.inf])
-    p50_s, p95_s, p99_s = np.quantile(known, (0.5, 0.95, 0.99))
+    p50_s, p95_s, p99_s = (quantile(known, share) for share in (0.5, 0.95, 0.99))
     return Outcome(
         accuracy=float(accuracy[model[in_time]].mean()) if in_time.any() else 0.0,
-        late=float(1 - in_time.mean()),
+        late=float(np.mean(~in_time)),
         mean_s=float(known.mean()),
-        p50_s=float(p50_s),
-        p95_s=float(p95_s),
-        p99_s=float(p99_s),
+        p50_s=p50_s,
+        p95_s=p95_s,
+        p99_s=p99_s,
         busy=float(run.busy.mean()),
         batch=float(run.batch[skip:][answered].mean()) if answered.any() else 0.0,
         served=tuple(float(share) for share in served),

@@ -29,4 +29,5 @@ def replay_policies(plan: Plan, arrival_s: Floats) -> tuple[Predicted, Outcome]:
             raise BadInput(f"plan: stages[{at}]", str(error), "plan again") from None
     models = tuple(profiles)
     run = run_of(policies, models, np.asarray(arrival_s, np.float64))
-    return predict_one_pass(policies, models, run, arrival_s), outcome(policies, models, run)
+    predicted = predict_one_pass(policies, models, run, arrival_s, quantile=plan.objective.quantile)
+    return predicted, outcome(policies, models, run)

@@ -14,6 +14,8 @@ from cascadia.planner.policies.sustained import SETTLES
 BUSIEST = 0.999
 """Policies are solved for loads up to this quantile of the traffic's own, and somewhat beyond."""
 BEYOND = 1.1
+ROUNDING = 1e-9
+"""Points that a mean of many equal accuracies may be off in its last digits."""
 
 
 class Merit(NamedTuple):
@@ -64,8 +66,8 @@ class Wanted:
 
     @property
     def right_min(self) -> float:
-        """`accuracy_min` as a number: 0 where none is asked for."""
-        return self.accuracy_min or 0.0
+        """The mean that keeps `accuracy_min`: below any where none is asked for."""
+        return (self.accuracy_min or 0.0) - ROUNDING
 
     def merit(self, outcome: Outcome) -> Merit:
         return Merit(keeps(outcome, self), worth([outcome], [1.0], self.late_max, self.right_min))

@@ -199,3 +199,29 @@ def test_where_all_fit_all_sit_everywhere() -> None:
     chosen = on_workers("guard", replace(KIND, memory_gib=12.0, takes_gib=GIB), 2, WANTED)
     assert chosen is not None
     assert chosen.sits == (tuple(m.name for m in KIND.models),) * 2
+
+
+@pytest.mark.parametrize("tenths", range(700, 1000, 7))
+def test_a_bar_that_a_model_just_reaches_is_reached(tenths: int) -> None:
+    """However the mean of so many equal accuracies is rounded, be it of one model or of several."""
+    bar = tenths / 10
+    models = tuple(
+        ModelProfile(name, bar, (alone_s, 1.5 * alone_s)) for name, alone_s in (("a", 0.01), ("b", 0.02))
+    )
+    wanted = Wanted(unit_arrivals(n=1200) / 20, slo_s=0.1, late_max=0.01, accuracy_min=bar)
+    chosen = choose("guard", [Kind("cpu", models, most=2)], wanted)
+    assert chosen.outcome.accuracy == pytest.approx(bar)
+
+
+def test_a_share_that_is_just_as_late_as_allowed_is_allowed() -> None:
+    """Whatever the counts: 1 less a mean is off in its last digits."""
+    model = ModelProfile("a", 80.0, (0.1,))
+    alone = group("guard", [model], slo_s=0.15, workers=1)
+    policies = greedy(alone, batch_share=1.0)
+    for late in range(1, 50):
+        # So many of a hundred come with another, and wait for it.
+        arrival_s = np.sort(np.append(np.arange(100 - late), np.arange(late))).astype(float)
+        played = play(policies, alone.models, arrival_s)
+        assert played.late == late / 100
+        wanted = Wanted(arrival_s, slo_s=0.15, late_max=late / 100, accuracy_min=None)
+        assert keeps(played, wanted)

@@ -157,3 +157,20 @@ def slower_late(spec: str, within_s: float, folder: Path) -> float:
     ]
     run = run_of(chosen.policies, slower, wanted.judged_s)
     return float((run.latency_s[wanted.skip :] > within_s + 1e-9).mean())
+
+
+def test_the_latency_told_is_that_of_the_objectives_quantile(folder: Path) -> None:
+    found, arrival_s = planned(), read_asked(written(folder)).wanted.judged_s
+    assert found.plan.objective.quantile == pytest.approx(0.99)
+    assert found.plan.predicted.objective_s == pytest.approx(found.plan.predicted.e2e.p99_s)
+    predicted, _ = replay_policies(found.plan, arrival_s)
+    assert predicted.objective_s == pytest.approx(predicted.e2e.p99_s)
+    assert predicted.e2e.p95_s < predicted.e2e.p99_s
+
+
+def test_a_model_too_slow_for_the_deadline_is_told_so(folder: Path) -> None:
+    notes = planned(
+        SPEC.replace("quality_min: 78, latency_max_s: 0.1", "quality_min: 70, latency_max_s: 0.009")
+    ).notes
+    assert "not deployed: large; one request alone takes longer than 0.009 s" in notes
+    assert not any("as accurate and faster" in note for note in notes)
