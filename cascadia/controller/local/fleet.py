@@ -18,6 +18,7 @@ from cascadia.controller.local.members import FleetError, Member, Members
 from cascadia.controller.local.router_file import LastSettings, RouterFile
 from cascadia.controller.local.router_process import LOOK_S, RouterProcess
 from cascadia.controller.move.state import Routing
+from cascadia.domain.errors import CascadiaError
 
 FIRST_PORT = 8100
 
@@ -85,32 +86,33 @@ class LocalFleet:
         await self._until(lambda: member.process.state in ("ready", "failed", "stopped"))
         if member.process.state != "ready":
             raise FleetError(f"{name} did not start: {member.process.why}; its log is {member.process.log}")
-        if not member.admitted:
-            member.admitted = True
-            await self._retold()
+        async with self._routing:
+            await self._change(member, admitted=True)
 
     async def undrain(self, name: str) -> None:
-        self.members.named(name).leaving = False
-        await self._retold()
+        member = self.members.named(name)
+        async with self._routing:
+            await self._change(member, leaving=False)
 
     async def drain(self, name: str) -> None:
         """Drains the replica: no new request goes there when this returns."""
         member = self.members.named(name)
         stage = member.stage
-        others = [m for m in self.members.serving(stage) if m is not member and m.state == "ready"]
-        if self._file.routes_to(stage) and member.state == "ready" and not others:
-            raise FleetError(f"{name} is the last replica of {stage} that the router sends to")
-        member.leaving = True
-        await self._retold()
+        async with self._routing:
+            others = [m for m in self.members.serving(stage) if m is not member and m.state == "ready"]
+            if self._file.routes_to(stage) and member.state == "ready" and not others:
+                raise FleetError(f"{name} is the last replica of {stage} that the router sends to")
+            await self._change(member, leaving=True)
 
     async def stop(self, name: str) -> None:
         """Stops the replica when what it has in hand is done, within its drain time; then the process and its
-        GPUs are gone.
+        GPUs are gone. Raises `FleetError` where the router goes on to send to it.
         """
         if name not in self.members:
             return  # somebody who died meanwhile had asked for it
         member = self.members[name]
-        member.leaving = True
+        async with self._routing:
+            await self._change(member, leaving=True)
         began_s = time.monotonic()
         drain_s = member.launch.drain_s
         while time.monotonic() - began_s < drain_s and not await self._router.idle(member.stage):
@@ -118,22 +120,25 @@ class LocalFleet:
         left_s = drain_s - (time.monotonic() - began_s)
         # Idle or out of time, an engine still needs a moment to end by itself.
         await member.process.stop(max(left_s, 1.0))
-        self.members.pop(name, None)
-        self._file.gone(member)
+        # Where two ask for it, another may have its name by the time that the second is done.
+        if self.members.get(name) is member:
+            del self.members[name]
+            self._file.gone(member)
 
     async def route(self, routing: Routing, document: Mapping[str, Any]) -> None:
         """Puts `routing` in force in the router, which is started where there is none."""
         missing = [stage for stage in routing.stages if not self.members.serving(stage)]
         if missing:
             raise FleetError(f"the router cannot serve {', '.join(missing)}: no replica is ready")
-        before = self._file.told
-        self._file.told = LastSettings(routing, document)
-        try:
-            await self._retold()
-        except FleetError:
-            # A later change would else write what the router has just refused once more.
-            self._file.told = before
-            raise
+        async with self._routing:
+            before = self._file.told
+            self._file.told = LastSettings(routing, document)
+            try:
+                await self._retold()
+            except CascadiaError:
+                # A later change would else write what the router has just refused once more.
+                self._file.told = before
+                raise
 
     async def close(self, within_s: float | None = None) -> None:
         """The router finishes what it has, then all engines end."""
@@ -156,13 +161,29 @@ class LocalFleet:
         # Kept: the loop itself holds tasks weakly.
         self._telling = asyncio.get_running_loop().create_task(tell())
 
+    async def _change(
+        self, member: Member, *, admitted: bool | None = None, leaving: bool | None = None
+    ) -> None:
+        """Changes what the router makes of `member`; one change at a time. Where it does not take that up, all is as it
+        was: who counts as drained is stopped next, with all that is still sent there.
+        """
+        before = member.admitted, member.leaving
+        served = self.members.serves(member)
+        member.admitted = member.admitted if admitted is None else admitted
+        member.leaving = member.leaving if leaving is None else leaving
+        if self.members.serves(member) == served:
+            return
+        try:
+            await self._retold()
+        except CascadiaError:
+            member.admitted, member.leaving = before
+            raise
+
     async def _retold(self) -> None:
         """router.yaml anew, and the router's word that it is in force."""
-        if self._file.told.routing is None:
-            return
-        # One change at a time, each written from the members as they are when its turn comes.
-        async with self._routing:
+        if self._file.told.routing is not None:
             await self._router.take(self._file.document(self._router.port))
+            self._file.taken()
 
 
 def _seen(member: Member, running: int) -> dict[str, Any]:

@@ -63,11 +63,11 @@ class Members(dict[str, Member]):
         """Members that the router's file names. One that died stays: it is coming back, and the router sees to
         its health.
         """
-        return [
-            m
-            for m in self.values()
-            if m.stage == stage and m.admitted and not m.leaving and m.process.state != "failed"
-        ]
+        return [m for m in self.values() if m.stage == stage and self.serves(m)]
+
+    @staticmethod
+    def serves(member: Member) -> bool:
+        return member.admitted and not member.leaving and member.process.state != "failed"
 
     def launches(self) -> Iterator[Launch]:
         """One of each kind."""

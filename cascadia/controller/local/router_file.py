@@ -32,14 +32,26 @@ class RouterFile:
         self.told = LastSettings()
         self._members = members
         self._named: dict[str, _Named] = {}
+        self._told: dict[str, list[dict[str, Any]]] = {}
+        """Replicas by stage that the last document names anew."""
 
     def document(self, port: int | None) -> dict[str, Any]:
-        """Router.yaml anew. `port`: where the router listens already; None: where the plan says."""
+        """Router.yaml anew; `taken` says that it is in force. `port`: where the router listens already; None: where the
+        plan says.
+        """
+        self._told = {}
         document = dict(self.told.document)
         if port is not None:
             document["port"] = port
         routed = () if self.told.routing is None else self.told.routing.stages
         return with_replicas(document, routed, self._replicas)
+
+    def taken(self) -> None:
+        """The router serves by the last document."""
+        for stage, entries in self._told.items():
+            for port in self._named.get(stage, _Named([])).held:
+                port.release()
+            self._named[stage] = _Named(entries)
 
     def routes_to(self, stage: str) -> bool:
         return self.told.routing is not None and stage in self.told.routing.stages
@@ -62,13 +74,10 @@ class RouterFile:
         file in which a stage has none, and must hear what else has changed. It finds them dead, and nobody else
         gets their ports.
         """
-        before = self._named.get(stage, _Named([]))
         found = [_entry(m) for m in self._members.serving(stage)]
         if not found:
-            return before.entries
-        for port in before.held:
-            port.release()
-        self._named[stage] = _Named(found)
+            return self._named.get(stage, _Named([])).entries
+        self._told[stage] = found
         return found
 
 

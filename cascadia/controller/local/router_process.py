@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ class RouterProcess:
         restarts: Restarts | None,
     ) -> None:
         self.process: LocalProcess | None = None
+        self._in_force = ""
         self._folder = folder
         self._changed = changed
         self._until = until
@@ -47,14 +49,26 @@ class RouterProcess:
         return None if self.process is None else self.process.program.port
 
     async def take(self, document: Mapping[str, Any]) -> None:
-        """Puts the file `document` in force; starts a router where none runs. Raises `FleetError` where it refuses."""
+        """Puts the file `document` in force; starts a router where none runs. Raises `FleetError` where it refuses: the
+        file is then that of before, with which a router that dies begins anew.
+        """
         path = self._folder / "router.yaml"
-        write_whole(path, json.dumps(document, indent=2) + "\n")
+        told = {**document, "revision": _revision(document)}
+        text = json.dumps(told, indent=2) + "\n"
+        write_whole(path, text)
         if self.process is None:
+            self._in_force = text
             await self._start(path, document)
-        else:
+            return
+        try:
             await self._ready(self.process)
-            await self._reload(self.process)
+            await self._reload(self.process, told["revision"])
+        except FleetError:
+            write_whole(path, self._in_force)
+            # What it had no time for it shall not take up later.
+            _hang_up(self.process)
+            raise
+        self._in_force = text
 
     async def stop(self, within_s: float | None) -> None:
         if self.process is not None:
@@ -104,27 +118,24 @@ class RouterProcess:
         if process.state != "ready":
             raise FleetError(f"the router does not run: {process.why}; its log is {process.log}")
 
-    async def _reload(self, process: LocalProcess) -> None:
-        """SIGHUP, and then its own word of it: a file that makes no sense leaves the old one in force.
-
-        Its word is known by the number of signals that it has heard, no time of day: clocks step.
+    async def _reload(self, process: LocalProcess, revision: str) -> None:
+        """SIGHUP, and then its own word that it serves by the file of that `revision`, which it may have read of itself
+        or at a new start. A file that makes no sense leaves the old one in force: then it has heard of more signals
+        than before.
         """
-        until_s, starts = time.monotonic() + RELOAD_S, process.started
+        until_s = time.monotonic() + RELOAD_S
         heard: int | None = None
         while time.monotonic() < until_s:
             document = await self._ready_document()
             told = document.get("reload")
+            if document.get("revision") == revision:
+                return
             if heard is None and document:
                 heard = 0 if told is None else told["signals"]
                 _hang_up(process)
-            elif heard is not None and told is not None and told["signals"] > heard:
-                if told["outcome"] == "refused":
-                    raise FleetError(
-                        f"the router refused its new plan; {self._folder / 'logs/router.log'} says why"
-                    )
-                return
-            if process.started != starts and process.state == "ready":
-                return  # it died meanwhile, and began with the new file
+            elif heard is not None and told and told["signals"] > heard and told["outcome"] == "refused":
+                why = self._folder / "logs" / "router.log"
+                raise FleetError(f"the router refused its new plan; {why} says why")
             await asyncio.sleep(LOOK_S)
         raise FleetError(f"the router did not take up its new plan within {RELOAD_S:.0f} s")
 
@@ -137,6 +148,10 @@ class RouterProcess:
         except ValueError:
             return {}
         return found
+
+
+def _revision(document: Mapping[str, Any]) -> str:
+    return blake2b(json.dumps(document, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def _hang_up(process: LocalProcess) -> None:

@@ -94,12 +94,17 @@ def test_a_signal_that_comes_during_a_reload_has_the_files_read_once_more() -> N
 
 
 @pytest.mark.parametrize("outcome", ["swapped", "refused"])
-def test_the_controller_knows_the_routers_word_by_its_signals_and_no_time_of_day(
+def test_the_controller_knows_the_routers_word_by_its_revision_and_signals_and_no_time_of_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: str
 ) -> None:
-    # The router's clock was set back, and it had refused a file before.
-    documents = [{}, *[{"reload": {"outcome": "refused", "at": 9e9, "signals": 4}}] * 3]
-    documents.append({"reload": {"outcome": outcome, "at": 1.0, "signals": 5}})
+    # The router's clock was set back, and it had refused a file before. Then it reads an older one: for another signal.
+    documents: list[dict[str, Any]] = [
+        {},
+        *[{"revision": "a", "reload": {"outcome": "refused", "at": 9e9, "signals": 4}}] * 3,
+        {"revision": "a", "reload": {"outcome": "unchanged", "at": 1.0, "signals": 5}},
+    ]
+    revision = "b" if outcome == "swapped" else "a"
+    documents.append({"revision": revision, "reload": {"outcome": outcome, "at": 1.0, "signals": 6}})
     hung_up: list[int] = []
 
     async def ready(_: RouterProcess) -> dict[str, Any]:
@@ -110,11 +115,11 @@ def test_the_controller_knows_the_routers_word_by_its_signals_and_no_time_of_day
         monkeypatch.setattr(RouterProcess, "_ready_document", ready)
         monkeypatch.setattr(router_process, "_hang_up", lambda _: hung_up.append(len(documents)))
         router = RouterProcess(tmp_path, lambda: None, None, None)  # type: ignore[arg-type]
-        await router._reload(process)
+        await router._reload(process, "b")
 
     if outcome == "refused":
         with pytest.raises(FleetError, match="refused its new plan"):
             asyncio.run(main())
     else:
         asyncio.run(main())
-    assert (documents, hung_up) == ([], [3])
+    assert (documents, hung_up) == ([], [4])
