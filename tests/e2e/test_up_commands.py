@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from cascadia.clients.processes.guard import descendants
-from cascadia.clients.processes.ports import free_port
+from cascadia.clients.processes.ports import free_port, reserve
 from cascadia.files.plan_file import write_plan
 from tests.unit.controller.machine import ENGINE, two_stages
 from tests.unit.controller.test_local_process import alive, until
@@ -111,6 +111,24 @@ def test_two_fleets_in_one_folder_are_one_too_many(place: Place) -> None:
     place.up()
     second = place.run("up", "plan.json", "--engines", "local.yaml", code=2)
     assert "a fleet runs here already; end it with `cascadia down`" in second
+
+
+def test_while_engines_load_the_routers_port_is_nobody_elses(place: Place) -> None:
+    """Two fleets would both say that they serve there, and one of them would not."""
+    never = {"command": ["{python}", "-c", "import signal; signal.pause()"]}
+    (place.folder / "local.yaml").write_text(json.dumps({"stages": {"small": never, "large": never}}))
+    options = ["up", "plan.json", "--engines", "local.yaml", "--port", str(place.port)]
+    with subprocess.Popen([PROGRAM, *options], cwd=place.folder, stderr=subprocess.PIPE, text=True) as first:
+        try:
+            assert first.stderr is not None
+            assert first.stderr.readline() == "start large-0 (1 of here)\n"
+            engines = reserve(place.port)
+            engines.release()
+            assert engines.number > place.port
+            second = place.run(*options, "--run-dir", "another", code=2)
+            assert f"port {place.port}: another program listens there; name another with --port" in second
+        finally:
+            first.terminate()
 
 
 def test_a_plan_that_does_not_come_up_says_why_and_leaves_nothing(place: Place) -> None:

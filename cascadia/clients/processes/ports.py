@@ -4,6 +4,7 @@ Between the look at a port and the moment that an engine listens there, seconds 
 file that all fleets of this user know; the lock ends with the process that holds it, however it ends.
 """
 
+import errno
 import fcntl
 import os
 import socket
@@ -30,19 +31,27 @@ class Reserved:
 
 def reserve(first: int, folder: Path | None = None) -> Reserved:
     """The lowest port from `first` on that nobody has reserved or listens on. Raises `OSError` where there is none."""
+    for port in range(first, LAST + 1):
+        found = reserve_one(port, folder)
+        if found is not None:
+            return found
+    raise OSError(f"no port from {first} on is free")
+
+
+def reserve_one(port: int, folder: Path | None = None) -> Reserved | None:
+    """`port`; None where somebody has reserved it or listens there. Raises `OSError`."""
     locks = folder or Path(tempfile.gettempdir()) / f"cascadia-ports-{os.getuid()}"
     locks.mkdir(mode=0o700, exist_ok=True)
-    for port in range(first, LAST + 1):
-        descriptor = os.open(locks / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            continue
+    descriptor = os.open(locks / str(port), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    found = Reserved(port, descriptor)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if is_free(port):
-            return Reserved(port, descriptor)
-        os.close(descriptor)
-    raise OSError(f"no port from {first} on is free")
+            return found
+    except BlockingIOError:
+        pass
+    found.release()
+    return None
 
 
 def free_port() -> int:
@@ -71,11 +80,21 @@ def listen(host: str, port: int, *, backlog: int = BACKLOG, reuse_port: bool = F
 
 def is_free(port: int) -> bool:
     """Tells whether a server could listen there now."""
+    return _why_not(port) is None
+
+
+def is_taken(port: int) -> bool:
+    """Tells whether somebody listens there, though this process might not."""
+    return _why_not(port) == errno.EADDRINUSE
+
+
+def _why_not(port: int) -> int | None:
+    """The error's number of who would listen there now."""
     with socket.socket() as probe:
         # As servers do: a port whose last connections are still closing is free.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
-        except OSError:
-            return False
-    return True
+        except OSError as error:
+            return error.errno
+    return None

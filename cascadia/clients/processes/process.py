@@ -8,11 +8,13 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Literal
 from uuid import uuid4
 
 from cascadia.clients.processes import guard as local_guard
 from cascadia.clients.processes.health import healthy
+from cascadia.clients.processes.ports import is_taken
 
 State = Literal["starting", "ready", "failed", "stopping", "stopped"]
 
@@ -137,7 +139,10 @@ class LocalProcess:
         loop = asyncio.get_running_loop()
         failures = 0
         while not self._stop.is_set():
-            ready_s = await self._live(loop.time())
+            try:
+                ready_s = await self._live(loop.time())
+            except (OSError, SubprocessError) as error:  # full is the disk, or a limit on processes or files
+                self.why, ready_s = f"cannot be started: {error}", None
             if self._stop.is_set():
                 return
             steady = ready_s is not None and ready_s >= self._restarts.steady_s
@@ -160,9 +165,13 @@ class LocalProcess:
     async def _live(self, began_s: float) -> float | None:
         """One life; returns for how long it was ready, None where it never was."""
         loop = asyncio.get_running_loop()
+        if is_taken(self.program.port):
+            # Its answers would be taken for ours.
+            self.why = f"another program listens at port {self.program.port}"
+            return None
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        self.started += 1
         self._guard = await self._spawn()
+        self.started += 1
         ended = asyncio.create_task(self._guard.wait())
         stopped = asyncio.create_task(self._stop.wait())
         ready_s: float | None = None

@@ -71,7 +71,7 @@ async def ask(folder: Path, what: str, **members: Any) -> dict[str, Any]:
 async def _answer(fleet: LocalFleet, asked: Mapping[str, Any], down: Callable[[], None]) -> dict[str, Any]:
     try:
         return await _done(fleet, asked, down)
-    except CascadiaError as error:
+    except (CascadiaError, OSError) as error:  # the latter: a full disk, or too few descriptors
         return {"error": str(error)}
     except (KeyError, TypeError) as error:
         return {"error": f"cannot be understood: {error}"}

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from cascadia.clients.processes.guard import become_subreaper
+from cascadia.clients.processes.ports import reserve_one
 from cascadia.clients.processes.process import Restarts
 from cascadia.controller.local.backend import LocalBackend
 from cascadia.controller.local.control_socket import listening
@@ -41,7 +42,8 @@ async def supervise(
     become_subreaper()
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
-    with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"):
+    port = int(plan.router.get("port", 8000))
+    with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"), _held(port):
         fleet = LocalFleet(folder, gpu_ids(plan, os.environ), restarts)
         if source is not None:
             begin(folder, *source)
@@ -63,6 +65,18 @@ async def supervise(
             finally:
                 await fleet.close()
                 await asyncio.gather(*hurrying)
+
+
+@contextmanager
+def _held(port: int) -> Iterator[None]:
+    """The router's port, while engines load as well: neither they nor another fleet's router get it."""
+    found = reserve_one(port)
+    if found is None:
+        raise BadInput(f"port {port}", "another program listens there", "name another with --port")
+    try:
+        yield
+    finally:
+        found.release()
 
 
 async def _brought_up(

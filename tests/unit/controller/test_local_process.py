@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.clients.processes.guard import Log, descendants
-from cascadia.clients.processes.ports import free_port
+from cascadia.clients.processes.ports import free_port, listen
 from cascadia.clients.processes.process import LocalProcess, Program, Restarts, guarded
 from tests.data import ROOT
 
@@ -163,6 +164,50 @@ def test_what_dies_is_started_again_after_a_while(tmp_path: Path) -> None:
 
     steady = replace(QUICK, steady_s=0.0)
     run(scenario, tmp_path, program("--die-first", str(tmp_path / "lives"), "2"), restarts=steady)
+
+
+def test_another_program_at_its_port_is_never_taken_for_it(tmp_path: Path) -> None:
+    given = program()
+    states: list[str] = []
+
+    async def scenario(process: LocalProcess) -> None:
+        process._changed = lambda: states.append(process.state)
+        await until(lambda: process.started == 0 and process.why != "")
+        assert process.why == f"another program listens at port {given.port}"
+        assert states == []
+        other.close()
+        await until(lambda: process.state == "ready")
+        assert process.started == 1
+
+    with listen("127.0.0.1", given.port) as other:
+        run(scenario, tmp_path, given, restarts=Restarts(first_s=0.2, longest_s=0.2, most=50))
+
+
+@pytest.mark.parametrize("lacks", ["a folder for its log", "descriptors"])
+def test_one_that_cannot_even_be_tried_fails_and_says_why(tmp_path: Path, lacks: str) -> None:
+    """As where the disk is full, or a limit is reached: nobody waits for it for ever."""
+    given, limits = program(), resource.getrlimit(resource.RLIMIT_NOFILE)
+    log = tmp_path / "file" / "one.log"
+    why = "Too many open files"
+    if lacks != "descriptors":
+        log.parent.write_text("no folder")
+        why = "File exists"
+
+    async def main() -> None:
+        process = LocalProcess(given, log, look_s=0.02, restarts=QUICK)
+        if lacks == "descriptors":
+            resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
+        process.start()
+        await until(lambda: process.state == "failed")
+        assert process.why.startswith("cannot be started: ")
+        assert process.why.endswith("given up after 3 failures")
+        assert why in process.why
+        await process.stop(1.0)
+
+    try:
+        asyncio.run(main())
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_after_too_many_failures_in_a_row_it_is_given_up_and_says_why(tmp_path: Path) -> None:

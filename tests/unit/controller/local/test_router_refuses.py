@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -121,6 +122,25 @@ def test_a_router_that_dies_after_it_refused_begins_anew_with_what_was_in_force(
             async with httpx.AsyncClient(base_url=router.url, timeout=60, trust_env=False) as client:
                 answer = await client.post("/v1/chat/completions", json=ASK)
                 assert answer.status_code == 200
+
+    asyncio.run(main())
+
+
+def test_what_the_machine_refuses_is_said_and_the_fleet_lives_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who asked would else be told that the fleet had ended."""
+    plan = local_plan(two_stages(2, 1, gpus=4), local(tmp_path))
+    kind = next(kind for kind in plan.counts if kind.stage == "small")
+
+    async def main() -> None:
+        async with serving(tmp_path, plan) as (_, backend):
+            there = await backend.observe()
+            (tmp_path / "tmp").write_text("no folder for the locks of ports")
+            monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+            with pytest.raises(StepFailed, match="Not a directory"):
+                await backend.take(Start("small-2", kind))
+            assert await backend.observe() == there
 
     asyncio.run(main())
 
