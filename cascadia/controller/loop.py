@@ -52,7 +52,8 @@ OTHER = 1.5
 
 
 class Controller:
-    """`log` gives the requests known by now; `clock` is Unix time."""
+    """`log` gives the requests known by now; `clock` is Unix time. `steady_s`: seconds that pass, whoever sets that;
+    None: nobody does."""
 
     def __init__(
         self,
@@ -62,6 +63,7 @@ class Controller:
         replanner: Replanner,
         *,
         clock: Callable[[], float] = time.time,
+        steady_s: Callable[[], float] | None = None,
         evaluations: ShadowEvaluations | None = None,
         speeds: SpeedWatch | None = None,
         tell: Callable[[Entry], None] = lambda _: None,
@@ -74,6 +76,7 @@ class Controller:
         self.progress = Progress()
         self._log = log
         self._clock = clock
+        self._steady_s = steady_s or clock
         self._evaluations = evaluations
         self._speeds = speeds
         self._journal = Journal(self.state, tell, clock)
@@ -213,7 +216,7 @@ class Controller:
 
     def _look_for_changes(self, samples: Samples) -> None:
         """A later change takes the place of one that is waited with."""
-        looks = () if self.scaler is None else self.scaler.arrivals.looks
+        looks = () if self.scaler is None else self.scaler.looks
         alarm = self._traffic.feed(samples, looks)
         # Windows of a load that swings are not equally sure, so small changes seem to be there that are not.
         if alarm is None or (self.scaler is not None and alarm.small):
@@ -437,7 +440,7 @@ class Controller:
         def startups(entries: list[Entry]) -> Callable[[ReplicaKind], float]:
             return measured_startups(entries, self.settings.startup_s)
 
-        return Scaler(self.fleet, self._journal, load, startups, self.settings.quiet_s)
+        return Scaler(self.fleet, self._journal, load, startups, self.settings.quiet_s, self._steady_s)
 
     async def _holding(self) -> None:
         self._goes(Event.DIFFERS)

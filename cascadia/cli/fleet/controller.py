@@ -153,6 +153,7 @@ def _made(
         figures.watched(LocalPlans(settings.folder, read_local(engines))),
         samples.read,
         figures.replanner(replan),
+        steady_s=time.monotonic,
         evaluations=evaluations_of(plan, samples.folder),
         speeds=speeds,
         tell=tell,

@@ -103,6 +103,7 @@ def lead(
             figures.watched(kubernetes_run.SavedPlans(plans, state)),
             samples.read,
             figures.replanner(replan),
+            steady_s=time.monotonic,
             evaluations=evaluations,
             speeds=speeds,
             tell=tell,

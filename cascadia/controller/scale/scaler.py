@@ -38,6 +38,8 @@ from cascadia.files.plan_file import read_plan
 
 AGAIN_S = 300.0
 """After a replica of a kind did not start, before another is."""
+WAIT_AGAIN_S = 60.0
+"""After a replica was waited for in vain, e.g. since the router refuses its file, before it is again."""
 SHORT_S = 60.0
 """That more is wanted than there are GPUs for, before it counts as the ceiling; and that more is in hand than can be
 answered in time, before it counts as overload."""
@@ -65,7 +67,8 @@ class Basis(NamedTuple):
 class Scaler:
     """Inner loop of a fleet. As a fleet it sizes the plans that are moved to: a plan says what runs, and this how many.
 
-    `startup_s`: by the entries of the history and a kind, how long a replica takes to be ready."""
+    `startups`: by the entries of the history and a kind, how long a replica takes to be ready. `steady_s`: seconds
+    that pass, whoever sets the clock; rates and waits go by them."""
 
     def __init__(
         self,
@@ -74,7 +77,9 @@ class Scaler:
         source: LoadSource,
         startups: Callable[[list[Entry]], Startup],
         quiet_s: float,
+        steady_s: Callable[[], float],
     ) -> None:
+        self._steady_s = steady_s
         self._fleet = fleet
         self.backend = fleet.backend
         self._journal = journal
@@ -84,6 +89,7 @@ class Scaler:
         self._busy = asyncio.Lock()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._begun_s: dict[str, float] = {}
+        self._again_s: dict[str, float] = {}
         self._not_before_s: dict[Kind, float] = {}
         self._plan: Path | None = None
         self._startup_s: Startup = startups([])
@@ -143,6 +149,8 @@ class Scaler:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._tasks.clear()
+            # Whoever waits for them next has seen no beginning of it, and names are given again.
+            self._begun_s.clear()
 
     @property
     def wanted(self) -> Mapping[Kind, int]:
@@ -160,7 +168,13 @@ class Scaler:
         return self._lasts(self._late_since_s)
 
     def _lasts(self, since_s: float | None) -> bool:
-        return since_s is not None and self._journal.clock() - since_s >= SHORT_S
+        return since_s is not None and self._steady_s() - since_s >= SHORT_S
+
+    @property
+    def looks(self) -> list[tuple[float, float]]:
+        """Looks of the last hours, oldest first: when by the clock of now, and how many requests had come by then."""
+        unix_s = self._journal.clock() - self._steady_s()
+        return [(at_s + unix_s, came) for at_s, came in self.arrivals.looks]
 
     @property
     def follows(self) -> bool:
@@ -174,10 +188,10 @@ class Scaler:
         self._tell_silence(load is None)
         if load is None:
             return
-        now_s = self._journal.clock()
+        now_s = self._steady_s()
         load = self._turned_away.as_waiting(now_s, load)
         self.arrivals.add(now_s, load.came)
-        self._keep(self.profile.add(now_s, load.came))
+        self._keep(self.profile.add(self._journal.clock(), load.came))
         observed = await self.backend.observe()
         self._there = observed.gpus
         if observed.routing is None:
@@ -208,7 +222,7 @@ class Scaler:
         if self.rate_rps is None:
             return None
         lasting_rps = came_rps = self.arrivals.lasting_rps() or self.rate_rps
-        self.foretold = self.profile.ahead(now_s, slowest_s)
+        self.foretold = self.profile.ahead(self._journal.clock(), slowest_s)
         if self.foretold is not None and self.foretold.rps > (1.0 + RISE) * self.rate_rps:
             # What is foretold is no burst: it is kept as long as any load.
             self.rate_rps = lasting_rps = self.foretold.rps
@@ -284,14 +298,19 @@ class Scaler:
         """Raises `StepFailed`."""
         backend = self.backend
         if isinstance(step, Start):
-            self._begun_s[step.name] = self.grown_s = self._journal.clock()
+            self._begun_s[step.name], self.grown_s = self._steady_s(), self._journal.clock()
+            self._again_s.pop(step.name, None)
             await backend.take(step)
             self._beside(backend, AwaitReady(step.name), step.kind)
         elif isinstance(step, Drain):
             await backend.take(step)
             self._beside(backend, Stop(step.name), observed.replica(step.name).kind)
-        elif isinstance(step, AwaitReady | Stop) and step.name not in self._tasks:
+        elif isinstance(step, AwaitReady | Stop) and self._may_wait(step.name):
             self._beside(backend, step, observed.replica(step.name).kind)
+
+    def _may_wait(self, name: str) -> bool:
+        """Tells whether nobody waits for it, nor has just done so in vain."""
+        return name not in self._tasks and self._steady_s() >= self._again_s.get(name, -inf)
 
     def _beside(self, backend: Backend, step: AwaitReady | Stop, kind: Kind) -> None:
         async def waited() -> None:
@@ -299,6 +318,7 @@ class Scaler:
                 await backend.take(step)
                 self._note(step, kind)
             except StepFailed as error:
+                self._again_s[step.name] = self._steady_s() + WAIT_AGAIN_S
                 self._not_done(kind if isinstance(step, AwaitReady) else None, error)
             finally:
                 # `rest` may have let go of it, and another look begun it again under the same name.
@@ -310,7 +330,7 @@ class Scaler:
     def _not_done(self, kind: Kind | None, error: StepFailed) -> None:
         """`kind` that could not be started is left alone for a while."""
         if kind is not None:
-            self._not_before_s[kind] = self._journal.clock() + AGAIN_S
+            self._not_before_s[kind] = self._steady_s() + AGAIN_S
         self._journal.note("scaled", f"not done: {error}", {})
 
     def _tell_silence(self, silent: bool) -> None:
@@ -325,7 +345,7 @@ class Scaler:
         if isinstance(step, AwaitReady):
             self.grown_s = self._journal.clock()
         if isinstance(step, AwaitReady) and began_s is not None:
-            took_s = round(self._journal.clock() - began_s, 3)
+            took_s = round(self._steady_s() - began_s, 3)
             facts = {"took_s": took_s, "startup_s": took_s, "spec": kind.spec, "stage": kind.stage}
             self._journal.note("step", str(step), facts)
             self._startup_s = self._startups(self._journal.state.entries())

@@ -44,6 +44,7 @@ class World:
         write_in_force(folder, self.plan)
         self.folder, self.rate_rps = folder, rate_rps
         self.now_s, self.came = 0.0, 0.0
+        self.clock_off_s: Callable[[float], float] = lambda _: 0.0
         self.in_hand = {"small": 1.0, "large": 1.0}
         self.turned_away = 0.0
         """Of `small`, a second."""
@@ -53,6 +54,7 @@ class World:
         )
         self.taken: list[tuple[float, Step]] = []
         self.refuses: Kind | None = None
+        self.never_ready: Kind | None = None
         self.backend = self
 
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
@@ -68,6 +70,8 @@ class World:
         if isinstance(step, AwaitReady):
             while self.now_s < began_s + STARTUP_S:
                 await asyncio.sleep(0.0)
+            if self.now.replica(step.name).kind == self.never_ready:
+                raise StepFailed(f"{step}: the router refused its new plan")
         self.taken.append((self.now_s, step))
         self.now = apply(self.now, step)
 
@@ -80,8 +84,14 @@ class World:
 
         settings = Settings(self.folder, self.folder / "cascade.yaml", startup_s=STARTUP_S)
         return Controller(
-            settings, self, lambda: traffic(1, 60.0), never, clock=lambda: self.now_s, load=self  # type: ignore[arg-type]
-        )  # fmt: skip
+            settings,
+            self,
+            lambda: traffic(1, 60.0),
+            never,  # type: ignore[arg-type]
+            clock=lambda: self.now_s + self.clock_off_s(self.now_s),
+            steady_s=lambda: self.now_s,
+            load=self,
+        )
 
     def live(self, until_s: float, controller: Controller | None = None) -> Controller:
         controller = controller or self.controller()
@@ -148,6 +158,52 @@ def test_a_jump_starts_all_that_is_missing_at_once_and_within_a_minute(tmp_path:
     assert len(starts) >= 2
     assert 1200.0 < min(starts) <= 1240.0
     assert world.serving("small") >= 3
+
+
+@pytest.mark.parametrize("off_s", [-86_400.0, -3600.0, -60.0, 60.0, 3600.0, 86_400.0])
+def test_whoever_sets_the_clock_starts_nothing_and_stops_nothing(tmp_path: Path, off_s: float) -> None:
+    """Set back, it told no rate for as long; set on, that nobody had come for as long."""
+
+    def live(name: str, off_s: float) -> list[tuple[float, Step]]:
+        folder = tmp_path / name
+        folder.mkdir()
+        world = World(folder, lambda at_s: 25.0 if 300.0 <= at_s < 900.0 or at_s >= 2400.0 else 5.0)
+        world.clock_off_s = lambda at_s: 0.0 if at_s < 800.0 else off_s
+        world.live(2600.0)
+        return world.taken
+
+    taken = live("set", off_s)
+    assert taken == live("left alone", 0.0)
+    assert {type(step) for _, step in taken} == {Start, AwaitReady, Drain, Stop}
+
+
+def test_who_waits_in_vain_does_not_at_each_look(tmp_path: Path) -> None:
+    """As where the router refuses its file, and so whoever starts."""
+    world = World(tmp_path, lambda at_s: 5.0 if at_s < 300.0 else 12.0)
+    world.never_ready = SMALL
+    controller = world.live(1200.0)
+    said = [e.what for e in controller.state.entries() if "the router refused its new plan" in e.what]
+    assert 2 <= len(said) <= 1200.0 / STARTUP_S / 2
+
+
+def test_what_a_start_took_is_learnt_from_its_own_beginning_alone(tmp_path: Path) -> None:
+    """A move takes up the wait for one that the inner loop began. Hours later that dies, and is started again."""
+    world = World(tmp_path, lambda at_s: 5.0 if at_s < 300.0 else 12.0)
+    controller = world.controller()
+    while not world.steps(Start):
+        world.live(world.now_s + LOOK_S, controller)
+    world.now = apply(world.now, AwaitReady("small-1"))
+    world.live(world.now_s + 600.0, controller)
+    world.now = replace(
+        world.now,
+        replicas=tuple(
+            replace(r, state="starting") if r.name == "small-1" else r for r in world.now.replicas
+        ),
+    )
+    world.live(world.now_s + 2 * STARTUP_S, controller)
+    assert world.now.replica("small-1").state == "ready"
+    took_s = [e.facts["startup_s"] for e in controller.state.entries() if "startup_s" in e.facts]
+    assert all(seconds <= STARTUP_S + LOOK_S for seconds in took_s)
 
 
 def test_a_replica_is_not_stopped_as_the_next_burst_begins(tmp_path: Path) -> None:
