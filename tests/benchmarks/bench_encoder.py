@@ -3,7 +3,7 @@
 `python -m tests.benchmarks.bench_encoder [FOLDER]`
 """
 
-import sys
+import argparse
 import time
 from pathlib import Path
 
@@ -51,7 +51,9 @@ def resident_mb(kind: str) -> float:
 
 
 def main() -> None:
-    folder = encoder_folder(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    parser = argparse.ArgumentParser(description="what a vector costs")
+    parser.add_argument("folder", type=Path, nargs="?", help="of the encoder; default: the demo's, fetched")
+    folder = encoder_folder(parser.parse_args().folder)
     before_mb = resident_mb("VmRSS")
     started = time.process_time()
     encoder = Encoder.read(folder)

@@ -9,9 +9,9 @@ are. It gets `again.jsonl`, the small model's `SAMPLES` further answers as a gat
 `forms-STAGE.jsonl`, answers to `FORMS` questions that ask for JSON (`gate_forms.py`).
 """
 
+import argparse
 import asyncio
 import json
-import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -258,4 +258,9 @@ def _table(
 
 
 if __name__ == "__main__":
-    {"ask": ask, "tell": tell, "public": public}[sys.argv[1]](Path(sys.argv[2]))
+    steps = {"ask": ask, "tell": tell, "public": public}
+    parser = argparse.ArgumentParser(description="gates beside the judge")
+    parser.add_argument("step", choices=steps)
+    parser.add_argument("place", type=Path)
+    asked = parser.parse_args()
+    steps[asked.step](asked.place)

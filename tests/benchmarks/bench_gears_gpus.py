@@ -34,8 +34,9 @@ from cascadia.planner.over_time.settings import Stage
 from cascadia.planner.plan import PlanResult, plan
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.refine import EFFORT
+from cascadia.reproduce import cases
 from cascadia.reproduce.grid import CASCADES, Cascade
-from tests.benchmarks import bench_gears, cases
+from tests.benchmarks import bench_gears
 from tests.benchmarks.bench_gears import Swing
 from tests.benchmarks.report_table import markdown
 

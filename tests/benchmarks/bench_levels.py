@@ -7,7 +7,7 @@ under so many times that. Printed: bounds that were kept, refused (no plan was f
 bound at which the plan became dearer, and by how much at most.
 """
 
-import sys
+import argparse
 from dataclasses import replace
 from itertools import pairwise
 from typing import get_args
@@ -32,7 +32,7 @@ def under(problem: Problem, level: Level) -> tuple[float, float] | None:
     return found.usd_per_hour, found.levels[0].reached_s
 
 
-def main(problems: int = 8) -> None:
+def main(problems: int) -> None:
     kept = refused = broken = steps = dearer = 0
     worst = 0.0
     for seed in range(problems):
@@ -57,4 +57,6 @@ def main(problems: int = 8) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser(description="bounds of service levels, kept or not")
+    parser.add_argument("problems", type=int, nargs="?", default=8)
+    main(parser.parse_args().problems)

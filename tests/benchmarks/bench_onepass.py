@@ -11,6 +11,7 @@
 CPU time is counted where it can be, since others use the machine.
 """
 
+import argparse
 import asyncio
 import itertools
 import json
@@ -18,7 +19,6 @@ import os
 import random
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
@@ -382,13 +382,17 @@ async def _played_open(fleet: OnePassFleet, model: str, some: list[Question], at
     )
 
 
-def main(which: list[str]) -> None:
-    for name in which or ["cascade", "batches", "member", "chaos", "policies"]:
+def main() -> None:
+    parts = {"cascade": cascade, "batches": batches, "member": member, "chaos": chaos, "policies": policies}
+    parser = argparse.ArgumentParser(description="one-pass models on real engines")
+    parser.add_argument("which", nargs="*", help=f"of {', '.join(parts)}; default: all")
+    which = parser.parse_args().which
+    if unknown := sorted(set(which) - set(parts)):
+        parser.error(f"no part {unknown[0]!r}: choose from {', '.join(parts)}")
+    for name in which or parts:
         print(f"== {name}")
-        {"cascade": cascade, "batches": batches, "chaos": chaos, "member": member, "policies": policies}[
-            name
-        ]()
+        parts[name]()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

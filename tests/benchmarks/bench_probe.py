@@ -8,6 +8,7 @@ on each kind held out, and on kinds that no judge was trained on. Exits with 1 w
 embedding judge's.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
@@ -160,9 +161,12 @@ def show(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[2])
-    place.mkdir(parents=True, exist_ok=True)
-    if sys.argv[1] == "rows":
-        collect(place)
+    parser = argparse.ArgumentParser(description="a probe beside the judges that read texts")
+    parser.add_argument("step", choices=("rows", "show"))
+    parser.add_argument("folder", type=Path)
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    if asked.step == "rows":
+        collect(asked.folder)
     else:
-        sys.exit(show(place))
+        sys.exit(show(asked.folder))

@@ -1,12 +1,12 @@
-"""What the demo's gate and plan rest on, made again: `python -m tests.benchmarks.demo_gate STEP FOLDER`.
+"""What the demo's gate and plan rest on, made again: `python -m tests.benchmarks.demo_gate STEP FOLDER [SECONDS]`.
 
 `rows` asks both models the training questions (it goes on where it stopped), `judge` trains the head on the small
 model's answers, `table` makes the quality table. None of the demo's questions is among them.
 """
 
+import argparse
 import asyncio
 import json
-import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
 from random import Random
@@ -167,9 +167,13 @@ def _mix(questions: list[dict[str, Any]]) -> list[str]:
 
 
 if __name__ == "__main__":
-    place = Path(sys.argv[2])
-    place.mkdir(parents=True, exist_ok=True)
-    if sys.argv[1] == "rows":
-        rows(place, float(sys.argv[3]) if len(sys.argv) > 3 else 3600.0)
+    parser = argparse.ArgumentParser(description="makes what the demo rests on")
+    parser.add_argument("step", choices=("rows", "judge", "table"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("seconds", type=float, nargs="?", default=3600.0, help="that `rows` asks for")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    if asked.step == "rows":
+        rows(asked.folder, asked.seconds)
     else:
-        {"judge": judge, "table": table}[sys.argv[1]](place)
+        {"judge": judge, "table": table}[asked.step](asked.folder)

@@ -3,10 +3,11 @@
     CASCADIA_DATA=... python -m tests.benchmarks.fidelity.fit [NAME ...]
 
 writes sim/cascadia_sim/data/calibrations.json: the entries named (all, unless given) in place of those of the same
-name; others stay. Those of H200 and B200 come from `endtoend_fit`, and kernels' take from them what kernels do not say:
-`fit kernels` writes these alone.
+name; others stay. Those of H200 and B200 come from `endtoend_fit`, and kernels' take from them what kernels do not say,
+and their error to the first token from a server where there was one: `fit kernels` writes these alone.
 """
 
+import argparse
 import json
 import sys
 from collections.abc import Sequence
@@ -25,6 +26,7 @@ from cascadia_sim.fit.calibration_fit import fit_efficiency, relative_errors
 from cascadia_sim.hardware.catalogue import gpu, known_gpus
 from cascadia_sim.hardware.gpu import Efficiency, Gpu
 from cascadia_sim.iteration.roofline import Floats
+from tests.benchmarks.fidelity import h100
 from tests.benchmarks.fidelity.endtoend_fit import SOURCE as ENDTOEND
 from tests.benchmarks.fidelity.moe_operators import bf16_constants
 from tests.benchmarks.fidelity.operators import kernels
@@ -47,6 +49,7 @@ KERNEL_CONSTANTS = (
 PCIE_LINK = 0.736
 """`pcie_fit`: all-reduce between NVLinked pairs of A100 and of H100, over PCIe."""
 LINK_CONSTANTS = ("link", "link_tp2", "link_tp4", "link_tp8")
+ONLY_KERNELS = "kernels"
 TIGHTER = 1.5
 """By how much nearer a GPU stays to its engine's constants on all GPUs than those to generic ones."""
 
@@ -115,22 +118,21 @@ def kernel_entries() -> list[Calibration]:
             moved |= {name: float(f"{value:.4g}") for name, value in experts.items()}
             if not same:
                 moved |= {"link_latency": card.efficiency.link_latency, "link": PCIE_LINK}
-            found.append(
-                Calibration(
-                    f"{card.name}-vllm-{version}-bf16",
-                    card.name,
-                    "vllm",
-                    engine_version=version,
-                    precision="bf16",
-                    source=f"kernels of vLLM {version} alone on {measured} (aiconfigurator, Apache-2.0); what stands "
-                    f"between them as in {start.name}; errors are of kernels"
-                    + ("" if same else "; link as between pairs of A100 and H100 over PCIe"),
-                    fit=FitError(len(errors), *(_share(x) for x in _mean_p90(errors))),
-                    valid=Validity((1, 16384), (1, 8), (64, 16384)),
-                    efficiency=replace(start.efficiency, **moved),
-                    evidence="kernels",
-                )
+            entry = Calibration(
+                f"{card.name}-vllm-{version}-bf16",
+                card.name,
+                "vllm",
+                engine_version=version,
+                precision="bf16",
+                source=f"kernels of vLLM {version} alone on {measured} (aiconfigurator, Apache-2.0); what stands "
+                f"between them as in {start.name}; errors are of kernels"
+                + ("" if same else "; link as between pairs of A100 and H100 over PCIe"),
+                fit=FitError(len(errors), *(_share(x) for x in _mean_p90(errors))),
+                valid=Validity((1, 16384), (1, 8), (64, 16384)),
+                efficiency=replace(start.efficiency, **moved),
+                evidence="kernels",
             )
+            found.append(h100.as_served(entry) if card.name == h100.CARD else entry)
     return found
 
 
@@ -153,12 +155,18 @@ def write(found: Sequence[Calibration]) -> None:
     CATALOGUE.write_text(json.dumps(data, indent=2) + "\n", encoding="utf-8")
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    sets = all_sets()
+    parser = argparse.ArgumentParser(description="writes calibrations anew")
+    names = [ONLY_KERNELS, *(s.name for s in sets)]
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; default: all")
+    asked = parser.parse_args(arguments).names
+    if unknown := sorted(set(asked) - set(names)):
+        parser.error(f"no entry {unknown[0]!r}: choose from {', '.join(names)}")
     found = kernel_entries()
     for entry in found:
         print(f"{entry.name}: {entry.fit.points} kernels, {entry.fit.mean_error:.1%}")
-    sets = all_sets()
-    chosen = [s for s in sets if not sys.argv[1:] or s.name in sys.argv[1:]]
+    chosen = [s for s in sets if not asked or s.name in asked]
     for one in chosen:
         result = outcome(one, [s for s in sets if s.family == one.family])
         fit = result.calibration.fit

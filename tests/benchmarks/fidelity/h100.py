@@ -33,6 +33,7 @@ from tests.benchmarks.report_table import markdown
 from tests.data import ROOT
 
 FILE = ROOT / "docs/benchmarks/data/fidelity-h100.csv"
+CARD = "h100-sxm"
 LEARNED = ("meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-14B")
 """Models that keep the GPU busy: a smaller one waits for the host, which no constant of FREE tells."""
 FREE = ("iteration_s", "kernel_s", "sequence_s", "gemm_compute", "first_token_s", "first_token_steps")
@@ -84,7 +85,7 @@ def predicted_ms(point: Measured, calibration: Calibration | None) -> tuple[floa
         max_num_seqs=MOST_SEQUENCES,
         max_num_batched_tokens=point.loop.budget_tokens,
     )
-    timing = replica_timing(architecture(point.model), gpu("h100-sxm"), tp=1, pp=1, config=config)
+    timing = replica_timing(architecture(point.model), gpu(CARD), tp=1, pp=1, config=config)
     return seen_ms(weights_of(point.loop), timing)
 
 
@@ -118,7 +119,7 @@ class Loops:
 
 def fitted(learned: Sequence[Measured], unseen: Sequence[Measured]) -> Calibration:
     """Kernels' own entry with the constants of `FREE` moved to `learned`; its held-out errors are of `unseen`."""
-    start = find_calibration(gpu("h100-sxm"), "vllm", "bf16")
+    start = find_calibration(gpu(CARD), "vllm", "bf16")
     found = fit_efficiency(Loops(learned, start), start.efficiency, FREE)
     own = replace(start, efficiency=replace(found, **{n: float(f"{getattr(found, n):.4g}") for n in FREE}))
     seen, others = misses(learned, own), misses(unseen, own)
@@ -143,6 +144,16 @@ def fitted(learned: Sequence[Measured], unseen: Sequence[Measured]) -> Calibrati
             parameters=(min(weights), max(weights)),
         ),
     )
+
+
+def as_served(entry: Calibration) -> Calibration:
+    """`entry`, of kernels, with the error to the first token that the server showed at its precision."""
+    points = [p for p in read_measured() if p.precision == entry.precision]
+    sizes = np.abs([m.ttft for m in misses(points, entry)])
+    error = FitError(len(sizes), round(float(sizes.mean()), 4), round(_p90(sizes), 4))
+    models = len({p.model for p in points})
+    told = f"{entry.source}, to the first token of {models} models as served"
+    return replace(entry, source=told, error_ttft=error)
 
 
 def _error(seen: Sequence[float], unseen: Sequence[float]) -> FitError:

@@ -7,6 +7,7 @@ GPU's constants on another GPU, by term; then of all-reduce over PCIe. `--write`
 sim/cascadia_sim/data/calibrations.json.
 """
 
+import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -203,7 +204,10 @@ def report(measured: Sequence[CardKernels], found: Sequence[Calibration]) -> lis
     return lines
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="constants of GPUs on PCIe")
+    parser.add_argument("--write", action="store_true", help="put them into the catalogue")
+    asked = parser.parse_args(arguments)
     every = [rtx4090(), a6000(), a40()]
     found = entries({k.gpu.name: learned(k) for k in every})
     for line in report(every, found):
@@ -211,7 +215,7 @@ def main() -> int:
     for c in found:
         constants = {name: getattr(c.efficiency, name) for name in (*FREE, "link", "link_tp8")}
         print(c.name, c.fit.mean_error, c.fit.held_out_mean_error, constants)
-    if "--write" in sys.argv[1:]:
+    if asked.write:
         write(found)
     return 0
 

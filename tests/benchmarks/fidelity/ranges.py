@@ -5,9 +5,10 @@ Of entries made of closed loops and of whole batches; kernels were timed of no m
     CASCADIA_DATA=... python -m tests.benchmarks.fidelity.ranges
 """
 
+import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from tests.benchmarks.fidelity.endtoend import known_architecture
 from tests.benchmarks.fidelity.endtoend_fit import format_of
@@ -48,7 +49,8 @@ def _ranges(batch: Iterable[int], sizes: list[int]) -> Ranges:
     return {"batch": [min(batches), max(batches)], "parameters": [min(sizes), max(sizes)]}
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
+    argparse.ArgumentParser(description="writes ranges into the calibrations").parse_args(arguments)
     found = dict([*of_servers(), *of_batches()])
     data = json.loads(CATALOGUE.read_text(encoding="utf-8"))
     for entry in data["calibrations"]:
