@@ -3,8 +3,9 @@
     CASCADIA_DATA=... python -m tests.benchmarks.fidelity.fit [NAME ...]
 
 writes sim/cascadia_sim/data/calibrations.json: the entries named (all, unless given) in place of those of the same
-name; others stay. Those of H200 and B200 come from `endtoend_fit`, and kernels' take from them what kernels do not say,
-and their error to the first token from a server where there was one: `fit kernels` writes these alone.
+name; others stay, and of a GPU without an entry only the errors are told. Those of H200 and B200 come from
+`endtoend_fit`, and kernels' take from them what kernels do not say, and their error to the first token from a server
+where there was one: `fit kernels` writes these alone.
 """
 
 import argparse
@@ -30,7 +31,7 @@ from tests.benchmarks.fidelity import h100
 from tests.benchmarks.fidelity.endtoend_fit import SOURCE as ENDTOEND
 from tests.benchmarks.fidelity.moe_operators import bf16_constants
 from tests.benchmarks.fidelity.operators import kernels
-from tests.benchmarks.fidelity.sets import BENCH, MeasuredSet, all_sets
+from tests.benchmarks.fidelity.sets import BENCH, MeasuredSet, all_sets, without_entry
 
 CATALOGUE = Path(str(files("cascadia_sim"))) / "data" / "calibrations.json"
 KERNELS = (
@@ -156,7 +157,8 @@ def write(found: Sequence[Calibration]) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    sets = all_sets()
+    known, apart = all_sets(), without_entry()
+    sets = [*known, *apart]
     parser = argparse.ArgumentParser(description="writes calibrations anew")
     names = [ONLY_KERNELS, *(s.name for s in sets)]
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; default: all")
@@ -179,7 +181,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if one.odd:
             odd = relative_errors(Measured(one.odd, gpu(one.gpu)), result.calibration.efficiency)
             print(f"    never fitted: {len(odd)}, mean {np.abs(odd).mean():.1%}, bias {odd.mean():+.1%}")
-        found.append(result.calibration)
+        if one in known:
+            found.append(result.calibration)
         sys.stdout.flush()
     write(found)
     return 0

@@ -40,12 +40,16 @@ class MeasuredSet:
 
 
 def all_sets() -> list[MeasuredSet]:
-    return [*_bench_sets(), *_vidur_sets()]
+    return [*_bench_sets("nvlink"), *_vidur_sets()]
 
 
-def _bench_sets() -> Iterable[MeasuredSet]:
-    # On the MI300X the fit errs by 10 % with constants that mean nothing (prefill at 6 % of the peak): no entry.
-    dense = [r for r in inference_bench.runs() if r.architecture.moe is None and r.gpu.link == "nvlink"]
+def without_entry() -> list[MeasuredSet]:
+    """The MI300X, on which a fit errs by 10 % with constants that mean nothing: prefill at 6 % of the peak."""
+    return list(_bench_sets("xgmi"))
+
+
+def _bench_sets(link: str) -> Iterable[MeasuredSet]:
+    dense = [r for r in inference_bench.runs() if r.architecture.moe is None and r.gpu.link == link]
     for card, engine in dict.fromkeys((r.gpu.name, r.engine) for r in dense):
         runs = [r for r in dense if (r.gpu.name, r.engine) == (card, engine)]
         usual = [r for r in runs if (card, engine, r.model) not in ODD]

@@ -10,6 +10,7 @@ from cascadia.reproduce.cells import Result, keep, known
 from cascadia.reproduce.grid import cells
 from tests.benchmarks.bench_compare_page import Places, read_data, sections, write
 from tests.benchmarks.report_table import figure, markdown, replaced
+from tests.data import ROOT
 
 Figures = Mapping[str, float | None]
 
@@ -107,3 +108,16 @@ def test_a_section_of_a_page_is_replaced_and_the_rest_stays() -> None:
 def test_figures_have_three_digits_and_tables_a_rule() -> None:
     assert [figure(x) for x in (0.12345, 12.345, 1234.5, float("nan"))] == ["0.123", "12.3", "1,234", "–"]
     assert markdown(("a", "b"), [("x", "1")]) == "| a | b |\n| --- | --: |\n| x | 1 |"
+
+
+def test_the_page_on_design_quotes_the_row_that_it_names() -> None:
+    """It said 1.44 times a day after the comparison, run again, had come to 1.58."""
+    docs = ROOT / "docs"
+    (row,) = [
+        line
+        for line in (docs / "benchmarks/comparison.md").read_text(encoding="utf-8").splitlines()
+        if line.startswith("| no refinement |")
+    ]
+    scale, _, _ = row.split("|")[2].strip().partition("×")
+    said = (docs / "design/README.md").read_text(encoding="utf-8")
+    assert f'{scale} times as slow as the refined plan (row "no refinement"' in said
