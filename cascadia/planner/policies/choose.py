@@ -14,11 +14,11 @@ from cascadia.domain.names import point_of
 from cascadia.domain.policy import Policies
 from cascadia.planner.policies.fluid import fluid_bound
 from cascadia.planner.policies.mdp import mdp_ladder
-from cascadia.planner.policies.played import Outcome, play, worker_kind
+from cascadia.planner.policies.played import Outcome, worker_kind
 from cascadia.planner.policies.residence import Kind, alike, fits, spread_out
 from cascadia.planner.policies.rivals import best_of_each, sets_of
 from cascadia.planner.policies.tables import Group, group
-from cascadia.planner.policies.wanted import Wanted, keeps, loads
+from cascadia.planner.policies.wanted import Wanted, judged, keeps, loads
 from cascadia.policy.arrivals import Poisson
 from cascadia_sim.batch.simulate import WorkerKind
 
@@ -110,9 +110,7 @@ def on_workers(name: str, kind: Kind, workers: int, wanted: Wanted) -> Chosen | 
     if kind.holds_all or kind.alike or (spread := spread_out(every, kind, loads(wanted.arrival_s))) is None:
         return chosen
     kinds = _each_its_own(every, spread, wanted)
-    played = play(
-        kinds[0].policies, every.models, wanted.judged_s, skip=wanted.skip, others=[k.workers for k in kinds]
-    )
+    played = judged(kinds[0].policies, every.models, wanted, [k.workers for k in kinds]).outcome
     rivals = (*rivals, (kinds[0].policies, played))
     if wanted.merit(played) <= wanted.merit(best.outcome):
         return replace(chosen, rivals=rivals)

@@ -7,10 +7,10 @@ from typing import NamedTuple
 from cascadia.domain.policy import Policies
 from cascadia.domain.workload import Floats
 from cascadia.planner.policies.baselines import Mixture, gears, greedy, jellyfish, mixture, model_switching
-from cascadia.planner.policies.played import Outcome, play
+from cascadia.planner.policies.played import Outcome
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import Group
-from cascadia.planner.policies.wanted import Wanted
+from cascadia.planner.policies.wanted import Wanted, judged
 
 BATCH_SHARES = (0.35, 0.5, 0.65)
 """Shares of the SLO that a batch may take."""
@@ -69,6 +69,6 @@ def _settings(group: Group, unit_s: Floats, late_max: float) -> dict[str, list[S
 def _played(made: Made, group: Group, wanted: Wanted, only_rate_rps: float | None) -> Outcome:
     if isinstance(made, Mixture):
         mixed = made if only_rate_rps is None else made.at(only_rate_rps)
-        return play(mixed.first, group.models, wanted.judged_s, skip=wanted.skip, others=mixed.kinds)
+        return judged(mixed.first, group.models, wanted, mixed.kinds).outcome
     policies = made if only_rate_rps is None else made.only(only_rate_rps)
-    return play(policies, group.models, wanted.judged_s, skip=wanted.skip)
+    return judged(policies, group.models, wanted).outcome

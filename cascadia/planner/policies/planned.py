@@ -34,9 +34,9 @@ from cascadia.domain.workload import Floats
 from cascadia.planner.account.assemble import quantiles
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.policies.choose import Chosen, choose
-from cascadia.planner.policies.played import play, run_of
 from cascadia.planner.policies.read import Asked
 from cascadia.planner.policies.residence import Kind
+from cascadia.planner.policies.wanted import judged
 from cascadia.planner.spec.paths import named_path
 from cascadia.planner.spec.policy import OnePassStage
 from cascadia.policy.problem import ModelProfile
@@ -69,7 +69,7 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
     pools = tuple(_pool(asked, kind) for kind in asked.kinds)
     chosen = choose(asked.group, [replace(kind, alike=True) for kind in asked.kinds], asked.wanted)
     policies, models = chosen.policies, chosen.group.models
-    run = run_of(policies, models, asked.wanted.judged_s)
+    run, judged_s, _ = judged(policies, models, asked.wanted)
     names = set(policies.models)
     replicas = ReplicaGroup(chosen.kind.name, 1, 1, chosen.group.workers, 1.0)
     ranked = _ranked(asked, chosen.kind, names)
@@ -79,7 +79,7 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
     )
     objective = _objective(asked)
     predicted = predict_one_pass(
-        policies, models, run, asked.wanted.judged_s, skip=asked.wanted.skip, quantile=objective.quantile
+        policies, models, run, judged_s, skip=asked.wanted.skip, quantile=objective.quantile
     )
     predicted = replace(
         predicted,
@@ -297,7 +297,7 @@ def _slower_notes(asked: Asked, chosen: Chosen) -> list[str]:
         )
         for model in chosen.group.models
     ]
-    late = play(chosen.policies, slower, wanted.judged_s, skip=wanted.skip).late
+    late = judged(chosen.policies, slower, wanted).outcome.late
     if late <= wanted.late_max:
         return []
     return [

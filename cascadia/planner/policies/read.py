@@ -13,7 +13,7 @@ from cascadia.domain.names import LayerExit, point_of
 from cascadia.domain.workload import Floats
 from cascadia.files.text import read_text
 from cascadia.planner.policies.residence import Kind
-from cascadia.planner.policies.wanted import Wanted
+from cascadia.planner.policies.wanted import MOST, Wanted, repeated
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
@@ -26,9 +26,10 @@ COLUMNS = ("stage", "batch", "latency_s")
 FEWEST = 100
 LEAST_S, LEAST_SLOS = 10.0, 40.0
 """Traffic that is planned on lasts so many seconds, and times for an answer, or too much of it would pass unseen."""
+FEWEST_SLOS = 10.0
+"""The same of traffic so dense that `MOST` requests last no longer."""
 UNSEEN = 4
 """Drawn requests by which policies are judged, of those that they are made on."""
-MOST = 10_000_000
 MAX_BYTES = 10_000_000
 
 
@@ -65,6 +66,14 @@ def read_asked(path: Path, change: Callable[[PolicySpec], PolicySpec] = lambda s
         variable=spec.batching == "variable",
         unseen_s=unseen_s,
     )
+    lasts_s = float(wanted.judged_s[-1] - wanted.judged_s[0])
+    if lasts_s < FEWEST_SLOS * wanted.slo_s:
+        raise BadInput(
+            "workload",
+            f"has {wanted.rate_rps:g} requests/s, of which the {len(wanted.judged_s):,} that are played last "
+            f"{lasts_s:.3g} s: too little to see what is late after {wanted.slo_s:g} s",
+            "plan for a part of the traffic, on as small a part of the workers",
+        )
     return Asked(spec, kinds, wanted, _texts(spec, table), notes)
 
 
@@ -284,7 +293,5 @@ def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, Floats | None, tu
     if again == 1:
         return arrival_s, None, notes
     # What waits at the end of a trace has all the time there is: a short one would hide that too much comes.
-    period_s = float(arrival_s[-1]) * len(arrival_s) / (len(arrival_s) - 1)
-    repeated = (np.arange(again)[:, None] * period_s + arrival_s).ravel()
     told = f"{asked.trace} lasts {arrival_s[-1]:.3g} s; it was played {again:,} times, one after the other"
-    return repeated, None, (*notes, told)
+    return repeated(arrival_s, again), None, (*notes, told)

@@ -23,7 +23,7 @@ from cascadia.planner.policies.in_flight import Sample, in_flight_ladder, worth
 from cascadia.planner.policies.mdp import mdp_ladder
 from cascadia.planner.policies.played import Outcome, play
 from cascadia.planner.policies.tables import Group, by_slack, largest_batches
-from cascadia.planner.policies.wanted import Wanted, loads, settling
+from cascadia.planner.policies.wanted import Wanted, judged, loads, settling
 from cascadia.policy.arrivals import Arrivals, Empirical, Poisson
 
 SEARCHED = 30_000
@@ -150,4 +150,4 @@ def _judged(made: Group, used: Group, policies: Policies, wanted: Wanted) -> Riv
     policies follow, and no engine is started for it."""
     group = made if set(used.models) <= set(made.models) else used
     policies = replace(policies, models=tuple(model.name for model in group.models))
-    return Rival(group, policies, play(policies, group.models, wanted.judged_s, skip=wanted.skip))
+    return Rival(group, policies, judged(policies, group.models, wanted).outcome)

@@ -1,19 +1,27 @@
 """Demands on policies: the traffic, how late and how right answers may be, and which outcome is the better."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
 
-from cascadia.domain.policy import WINDOW_S
+from cascadia.domain.policy import WINDOW_S, Policies
 from cascadia.domain.workload import Floats
 from cascadia.planner.policies.in_flight import worth
-from cascadia.planner.policies.played import Outcome
+from cascadia.planner.policies.played import Outcome, outcome, run_of
 from cascadia.planner.policies.sustained import SETTLES
+from cascadia.policy.problem import ModelProfile
+from cascadia_sim.batch.simulate import BatchRun, WorkerKind
 
 BUSIEST = 0.999
 """Policies are solved for loads up to this quantile of the traffic's own, and somewhat beyond."""
 BEYOND = 1.1
+ROUNDS, GROWS = 8, 1 / 16
+"""Traffic in which waiting grows by this share of the deadline is played so often, one after the other: what is a
+little too much is late only in the end."""
+MOST = 10_000_000
+"""Requests of a verdict, or twice the traffic where that is more."""
 ROUNDING = 1e-9
 """Points that a mean of many equal accuracies may be off in its last digits."""
 
@@ -71,6 +79,39 @@ class Wanted:
 
     def merit(self, outcome: Outcome) -> Merit:
         return Merit(keeps(outcome, self), worth([outcome], [1.0], self.late_max, self.right_min))
+
+
+class Verdict(NamedTuple):
+    """The run that the verdict is by, and its requests."""
+
+    run: BatchRun
+    arrival_s: Floats
+    outcome: Outcome
+
+
+def judged(
+    policies: Policies, models: Sequence[ModelProfile], wanted: Wanted, others: Sequence[WorkerKind] = ()
+) -> Verdict:
+    """The traffic of the verdict on `policies` (`others`: as in `play`), or its repeats where waiting grows on it."""
+    arrival_s = wanted.judged_s
+    run = run_of(policies, models, arrival_s, others)
+    if _grows(run.latency_s[wanted.skip :], wanted.slo_s):
+        arrival_s = repeated(arrival_s, min(ROUNDS, max(MOST // len(arrival_s), 2)))
+        run = run_of(policies, models, arrival_s, others)
+    return Verdict(run, arrival_s, outcome(policies, models, run, wanted.skip))
+
+
+def _grows(latency_s: Floats, slo_s: float) -> bool:
+    known = latency_s[np.isfinite(latency_s)]
+    part = len(known) // 4
+    return part > 0 and float(known[-part:].mean() - known[:part].mean()) > GROWS * slo_s
+
+
+def repeated(arrival_s: Floats, rounds: int) -> Floats:
+    """So many rounds of the traffic, one after the other, from 0 on."""
+    begins_s = arrival_s - arrival_s[0]
+    period_s = float(begins_s[-1]) * len(arrival_s) / (len(arrival_s) - 1)
+    return np.asarray((np.arange(rounds)[:, None] * period_s + begins_s).ravel())
 
 
 def settling(arrival_s: Floats) -> int:

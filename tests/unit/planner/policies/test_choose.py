@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from cascadia.planner.policies.played import play
 from cascadia.planner.policies.residence import Kind, alike
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import group
-from cascadia.planner.policies.wanted import Wanted, keeps, loads, settling
+from cascadia.planner.policies.wanted import Wanted, keeps, loads, repeated, settling
 from cascadia.policy.problem import ModelProfile
 from tests.unit.policy.profiles import profiles
 
@@ -225,3 +226,18 @@ def test_a_share_that_is_just_as_late_as_allowed_is_allowed() -> None:
         assert played.late == late / 100
         wanted = Wanted(arrival_s, slo_s=0.15, late_max=late / 100, accuracy_min=None)
         assert keeps(played, wanted)
+
+
+@pytest.mark.parametrize("late", ["serve", "drop"])
+@pytest.mark.parametrize(("rate_rps", "workers"), [(99.5, 1), (100.5, 2), (101.5, 2), (199, 2), (201, 3)])
+def test_plans_hold_when_their_traffic_lasts_eight_times_as_long(
+    rate_rps: float, workers: int, late: Literal["serve", "drop"]
+) -> None:
+    """Of a little more than is carried nothing is late for a hundred deadlines, and then everything."""
+    model = ModelProfile("a", 80.0, (0.01,))
+    short_s, judged_s = (unit_arrivals(50.0, n, seed=n) / rate_rps for n in (10_000, 60_000))
+    wanted = Wanted(short_s, slo_s=4.0, late_max=0.001, accuracy_min=70.0, late=late, unseen_s=judged_s)
+    chosen = choose("guard", [Kind("cpu", (model,), most=4, usd_per_hour=1.0)], wanted)
+    assert chosen.group.workers == workers
+    longer = play(chosen.policies, chosen.group.models, repeated(judged_s, 8))
+    assert keeps(longer, wanted)

@@ -20,7 +20,7 @@ from cascadia.planner.policies.read import read_asked
 from cascadia.planner.policies.replayed import replay_policies
 from cascadia.planner.policies.residence import Kind
 from cascadia.planner.policies.sustained import unit_arrivals
-from cascadia.planner.policies.wanted import Wanted, keeps
+from cascadia.planner.policies.wanted import Wanted, judged, keeps
 from cascadia.policy.problem import ModelProfile
 from cascadia.render.one_pass import serve_arguments
 from cascadia.router.settings.from_plan import settings_of
@@ -198,9 +198,7 @@ def test_no_choice_is_worse_for_exits(
     if exiting is not None:
         assert keeps(exiting.outcome, wanted)
         # Exits that nobody takes are gone from the tables, and nothing else changed.
-        assert (
-            play(exiting.policies, exiting.group.models, wanted.judged_s, skip=wanted.skip) == exiting.outcome
-        )
+        assert judged(exiting.policies, exiting.group.models, wanted).outcome == exiting.outcome
 
 
 def test_the_exits_that_a_fluid_mixes_are_as_good_as_all_of_them() -> None:

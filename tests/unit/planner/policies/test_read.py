@@ -178,3 +178,17 @@ def test_a_wrong_measurement_is_refused(tmp_path: Path, old: str, new: str, says
     with pytest.raises(BadInput) as error:
         read_asked(from_engine(tmp_path, MEASURED.replace(old, new)))
     assert says in str(error.value)
+
+
+@pytest.mark.parametrize("workload", ["rate_rps: 5000, requests: 1000", "trace: trace.csv, rate_rps: 5000"])
+def test_traffic_too_dense_to_be_late_as_far_as_it_is_played_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workload: str
+) -> None:
+    """Whatever of it were not carried: within one deadline nothing is late."""
+    monkeypatch.setattr("cascadia.planner.policies.read.MOST", 10_000)
+    rows = "\n".join(f"{i / 10},5,1" for i in range(200))
+    (tmp_path / "trace.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}\n")
+    spec = SPEC.replace("rate_rps: 50, requests: 1000", workload)
+    assert read_asked(written(tmp_path, spec)).wanted.rate_rps == pytest.approx(5000, rel=0.1)
+    with pytest.raises(BadInput, match=r"10,000 that are played last \S+ s: too little to see what is late"):
+        read_asked(written(tmp_path, spec.replace("latency_max_s: 0.1", "latency_max_s: 3")))
