@@ -62,14 +62,18 @@ def test_while_engines_load(place: Place) -> None:
         assert interrupted(process, signal.SIGINT) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_while_it_serves(number: signal.Signals, place: Place) -> None:
     with up(place) as process:
         until(lambda: serves(place))
         assert interrupted(process, number) == []
 
 
-def test_once_it_waits_for_what_is_in_hand_and_twice_it_does_not(place: Place) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_once_it_waits_for_what_is_in_hand_and_twice_it_does_not(
+    number: signal.Signals, place: Place
+) -> None:
+    """SIGHUP too: whoever closes a terminal cuts nobody's answer."""
     slow = {"command": ["{python}", str(ENGINE), "{port}"], "drain_s": 600}
     (place.folder / "local.yaml").write_text(json.dumps({"stages": {"small": slow, "large": slow}}))
     gate = place.folder / "gate"
@@ -81,10 +85,10 @@ def test_once_it_waits_for_what_is_in_hand_and_twice_it_does_not(place: Place) -
             asked = asyncio.create_task(client.post(url, json=body))
             await asyncio.to_thread(until, Path(f"{gate}.arrived").exists)
             tree = descendants(process.pid)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             with pytest.raises(subprocess.TimeoutExpired):
                 await asyncio.to_thread(process.wait, 2.0)
-            process.send_signal(signal.SIGINT)
+            process.send_signal(number)
             assert await asyncio.to_thread(process.wait, LIMIT_S) == 0
             assert not [pid for pid in tree if alive(pid)]
             with pytest.raises(httpx.HTTPError):

@@ -22,6 +22,7 @@ from cascadia.controller.move.steps import AwaitReady, Route, Start, Step
 from cascadia.domain.errors import BadInput
 
 LOCK = "up.lock"
+_ENDS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES")
 
 
@@ -34,9 +35,9 @@ async def supervise(
     note: Callable[[Step], None] = lambda _: None,
     restarts: Restarts | None = None,
 ) -> None:
-    """Keeps a plan's fleet up until SIGTERM, SIGINT or `down`; a second signal ends what is still draining.
-    `source`: the plan's file, which is remembered as the one in force, and the file that was asked for. Raises
-    `StepFailed` where the plan does not come up; then nothing is left.
+    """Keeps a plan's fleet up until SIGTERM, SIGINT, SIGHUP (its terminal has gone) or `down`; a second signal ends
+    what is still draining. `source`: the plan's file, which is remembered as the one in force, and the file that was
+    asked for. Raises `StepFailed` where the plan does not come up; then nothing is left.
     """
     # Engines' workers whose parents die become ours, and are ended with the fleet instead of keeping a GPU.
     become_subreaper()
@@ -54,8 +55,10 @@ async def supervise(
                 hurrying.append(loop.create_task(fleet.close(0.0)))
             ended.set()
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, end)
+        for number in _ENDS:
+            # `nohup` asks to stay.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                loop.add_signal_handler(number, end)
         async with listening(fleet, ended.set):
             try:
                 if await _brought_up(plan, folder, note, ended):
