@@ -6,6 +6,7 @@ runs is asked of the backend, and what was usual is learnt again from the worklo
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,7 @@ from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.scaler import Scaler
 from cascadia.controller.scale.steps import as_there
 from cascadia.controller.speed.watch import Lengths, SpeedWatch
+from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import read_plan
 
 STEADY = 0.15
@@ -107,11 +109,19 @@ class Controller:
         self._gears: tuple[Path, GearWatch | None] | None = None
 
     async def adopt(self) -> None:
-        """Ends the move that a controller before this one was killed in."""
+        """Ends the move that a controller before this one was killed in: where its plan cannot be read any more, back
+        in what was in force."""
         found = self.state.under_way()
-        if found is not None:
+        if found is None:
+            return
+        try:
+            self.fleet.desired(found.to, found.need_rps)
+        except BadInput as error:
+            self.note("adopted", f"back to {found.back.parent.name}: the move cannot go on, {error}", {})
+            found = replace(found, to=found.back, need_rps=found.need_now_rps)
+        else:
             self.note("adopted", f"going on with the move to {found.to.parent.name}", {})
-            await self.carry_out(found, Event.ADOPTED)
+        await self.carry_out(found, Event.ADOPTED)
 
     async def hold(self) -> bool:
         """Makes the plan in force so again: at its first start, and where replicas or routing are other than it says.

@@ -189,10 +189,11 @@ def _stand_by(folder: Path, output: Output) -> ExitStack:
 
 
 def _remember(folder: Path, plan: Path) -> None:
-    from cascadia.controller.memory.state import IN_FORCE, write_in_force
+    from cascadia.controller.memory.state import IN_FORCE, check_in_force, write_in_force
 
     if not (folder / IN_FORCE).exists():
         write_in_force(folder, plan_path(plan))
+    check_in_force(folder)
 
 
 async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | None], output: Output) -> None:

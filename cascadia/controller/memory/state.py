@@ -1,6 +1,7 @@
 """State that outlives a controller: its history, the plan in force and the move under way."""
 
 import json
+import shlex
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
@@ -88,15 +89,29 @@ def begin(folder: Path, plan: Path, asked: Path | None = None) -> None:
     plan that it was to come up with, where it goes on with another."""
     (folder / UNDER_WAY).unlink(missing_ok=True)
     asked = asked or plan
-    told = {"plan": str(plan.resolve()), "asked": str(asked.resolve()), "asked_digest": digest_of(asked)}
-    write_whole(folder / IN_FORCE, json.dumps(told))
+    told = {"asked": str(asked.resolve()), "asked_digest": digest_of(asked)}
+    write_whole(folder / IN_FORCE, json.dumps(_in_force(plan) | told))
 
 
 def write_in_force(folder: Path, plan: Path) -> None:
     """Records the plan in force; what the fleet came up with stays known."""
     path = folder / IN_FORCE
     before = _told(path) if path.exists() else {}
-    write_whole(path, json.dumps({**before, "plan": str(plan.resolve())}))
+    write_whole(path, json.dumps(before | _in_force(plan)))
+
+
+def _in_force(plan: Path) -> dict[str, Any]:
+    return {"plan": str(plan.resolve()), "digest": digest_of(plan)}
+
+
+def check_in_force(folder: Path) -> None:
+    """Raises `BadInput` where the file of the plan in force holds another plan by now, which nobody has moved to:
+    whoever went by it would start replicas of the one among those of the other."""
+    told = _told(folder / IN_FORCE, "plan")
+    plan, then = Path(told["plan"]), told.get("digest")
+    if then is not None and plan.exists() and digest_of(plan) != then:
+        what = "has changed since it was put in force, and the fleet runs what it said then"
+        raise BadInput(str(plan), what, f"move to it first: `cascadia move {shlex.quote(str(plan))}`")
 
 
 class Last(NamedTuple):

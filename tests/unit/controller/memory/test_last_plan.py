@@ -12,7 +12,15 @@ from cascadia.cli.fleet.up_plan import chosen
 from cascadia.cli.shared.output import Output
 from cascadia.clients.processes.systemd import notify
 from cascadia.controller.local.supervisor import LOCK, only_one
-from cascadia.controller.memory.state import FileState, UnderWay, begin, last_of, write_in_force
+from cascadia.controller.memory.state import (
+    IN_FORCE,
+    FileState,
+    UnderWay,
+    begin,
+    check_in_force,
+    last_of,
+    write_in_force,
+)
 from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import write_plan
 from tests.unit.cli.commands import run
@@ -135,6 +143,24 @@ def test_what_an_older_version_left_behind_is_read(place: Place, capsys: Capture
     assert "was in force here last" in place.up("a", capsys)[1]
     write_in_force(place.run_dir, place.plan("b"))
     assert last_of(place.run_dir) is not None
+
+
+def test_a_controller_goes_by_no_plan_that_nobody_moved_to(place: Place, capsys: Capture) -> None:
+    """One written anew in the place of that in force is neither what runs nor what was asked for."""
+    place.up("a", capsys)
+    check_in_force(place.run_dir)
+    place.moved("b")
+    write_plan(two_stages(2, 2, gpus=4), place.plan("a"))
+    check_in_force(place.run_dir)
+    write_plan(two_stages(2, 2, gpus=4), place.plan("b"))
+    with pytest.raises(BadInput, match=r"b/plan.json: has changed .*; move to it first: `cascadia move"):
+        check_in_force(place.run_dir)
+    place.moved("b")
+    check_in_force(place.run_dir)
+    place.plan("b").unlink()
+    check_in_force(place.run_dir)
+    (place.run_dir / IN_FORCE).write_text(json.dumps({"plan": str(place.plan("c"))}))
+    check_in_force(place.run_dir)
 
 
 def test_the_command_refuses_and_a_fleet_that_runs_comes_first(place: Place, capsys: Capture) -> None:

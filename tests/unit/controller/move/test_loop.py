@@ -22,6 +22,7 @@ from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Rou
 from cascadia.controller.move.steps import AwaitReady, Step, apply
 from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.speed.watch import SpeedWatch
+from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear, GearPrediction
 from cascadia.domain.objective import Objective
 from cascadia.domain.workload import Floats, Ints
@@ -236,6 +237,31 @@ def test_a_controller_killed_at_any_step_is_followed_by_one_that_ends_the_move(
     assert follower.in_force() == tmp_path / "new" / "plan.json"
     told = [kind for kind in world.told(follower) if kind != "step"]
     assert told[-3:] == ["begun", "adopted", "moved"], "it counts as one move"
+
+
+@pytest.mark.parametrize("at", range(5))
+def test_a_move_whose_plan_has_gone_is_ended_where_it_began(tmp_path: Path, at: int) -> None:
+    """Whoever follows would else end at each start, and the fleet stay between the two."""
+    world = World(tmp_path)
+    world.machine.dies = at
+    with pytest.raises(Dies):
+        world.live(CHANGE_S + HOUR_S)
+    follower = world.controller()
+    known = follower.fleet.desired
+
+    def desired(plan: Path, need_rps: dict[str, float]) -> Desired:
+        if plan.parent.name == "new":
+            raise BadInput(str(plan), "no such file", "check the path")
+        return known(plan, need_rps)
+
+    follower.fleet.desired = desired  # type: ignore[method-assign]
+    world.live(world.now_s, follower)
+    assert reached(world.machine.now, OLD)
+    assert follower.in_force() == tmp_path / "old" / "plan.json"
+    assert follower.state.under_way() is None
+    assert [e.what for e in follower.state.entries() if e.kind == "adopted"] == [
+        f"back to old: the move cannot go on, {tmp_path}/new/plan.json: no such file; check the path"
+    ]
 
 
 def test_one_that_starts_later_learns_from_the_log_what_was_usual(tmp_path: Path) -> None:
