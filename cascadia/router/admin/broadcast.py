@@ -217,7 +217,10 @@ class Operator:
         return b"done"
 
     async def _say(self, _: bytes) -> bytes:
-        return orjson.dumps([[override.what, override.body.decode()] for override in self.overrides])
+        draining = {_which(stage, r) for stage, r in self._router.replicas if r.state == "draining"}
+        # A drain ends with its replica: who has its address by now is another.
+        told = [one for one in self.overrides if one.what != "drain" or one.body in draining]
+        return orjson.dumps([[override.what, override.body.decode()] for override in told])
 
     async def _reload_too(self, _: bytes) -> bytes:
         if self._router.reloader is not None:

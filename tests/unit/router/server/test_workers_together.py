@@ -128,6 +128,28 @@ def test_what_is_put_is_put_in_all_processes_and_in_one_that_comes_later(tmp_pat
     uvloop.run(main())
 
 
+def test_a_drain_ends_with_its_replica_and_is_not_that_of_who_has_its_address_later(tmp_path: Path) -> None:
+    """Ports and pods' addresses are given again, and a process that comes later does as the others do."""
+
+    async def main() -> None:
+        small, other, large = FakeEngine("s"), FakeEngine("o"), FakeEngine("l")
+        async with started(small, other, large), two(tmp_path, [small, other], large) as up:
+            await up.admin("POST", "replicas/small-1/drain?wait_s=60")
+            text = up.file.read_text()
+            document = json.loads(text)
+            document["stages"][0]["replicas"].pop()
+            for file in (json.dumps(document), text):
+                up.file.write_text(file)
+                await up.admin("POST", "reload")
+            await up.until_states("ready")
+            before = workers_of(up.pid)
+            os.kill(before[0], signal.SIGKILL)
+            await until(lambda: len(set(workers_of(up.pid)) - set(before)) == 1)
+            await up.until_states("ready")
+
+    uvloop.run(main())
+
+
 def test_the_page_of_any_process_shows_what_all_of_them_did(tmp_path: Path) -> None:
     async def main() -> None:
         small, large = FakeEngine("s"), FakeEngine("l")
