@@ -26,7 +26,8 @@ class Fleet(Protocol):
 
 
 class Journal:
-    """Journal of a move: what is noted is in the state, and told. `clock` is Unix time."""
+    """Journal of a move: what is noted is in the state, and told. What a full disk does not take is told alone: the
+    fleet is looked after all the same. `clock` is Unix time."""
 
     def __init__(self, state: State, tell: Callable[[Entry], None], clock: Callable[[], float]) -> None:
         self.state = state
@@ -35,7 +36,10 @@ class Journal:
 
     def note(self, kind: Kind, what: str, facts: dict[str, Any]) -> Entry:
         entry = Entry(self.clock(), kind, what, facts)
-        self.state.add(entry)
+        try:
+            self.state.add(entry)
+        except OSError as error:
+            entry = replace(entry, what=f"{what} (not in the history: {error})")
         self._tell(entry)
         return entry
 

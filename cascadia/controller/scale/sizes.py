@@ -64,7 +64,7 @@ def in_time_s(plan: Plan) -> float:
 def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
     counts = {kind: n for kind, n in desired.counts.items() if kind.stage == stage and n}
     told = _predicted(plan, stage)
-    if told is None or not told.rate_rps:
+    if told is None or not told.rate_rps or not plan.predicted.rate_rps:
         # Nothing is known of it, e.g. of a judge on cores: it stays as planned.
         return StageSize(stage, 0.0, counts, dict.fromkeys(counts, 1.0), 0.0)
     load = told.load or ASSUMED_LOAD

@@ -1,6 +1,7 @@
 """The inner loop on a fleet in memory and a clock wound by hand: what it starts, what it stops, and what it leaves."""
 
 import asyncio
+import resource
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.loop import Controller
+from cascadia.controller.memory.history import Entry
 from cascadia.controller.memory.state import write_in_force
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
@@ -175,6 +177,24 @@ def test_whoever_sets_the_clock_starts_nothing_and_stops_nothing(tmp_path: Path,
     taken = live("set", off_s)
     assert taken == live("left alone", 0.0)
     assert {type(step) for _, step in taken} == {Start, AwaitReady, Drain, Stop}
+
+
+def test_a_disk_that_takes_nothing_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    """A load that fills it with logs is one that wants more replicas."""
+    world = World(tmp_path, lambda at_s: 5.0 if at_s < 600.0 else 25.0)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    controller = world.controller()
+    told: list[Entry] = []
+    controller._journal._tell = told.append
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+        world.live(900.0, controller)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert world.serving("small") == 3
+    assert controller.state.entries() == []
+    assert all("(not in the history: [Errno 27] File too large)" in entry.what for entry in told)
+    assert {entry.kind for entry in told} == {"scaled", "step"}
 
 
 def test_who_waits_in_vain_does_not_at_each_look(tmp_path: Path) -> None:

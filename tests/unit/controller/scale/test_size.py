@@ -53,6 +53,16 @@ def test_a_stage_of_which_nothing_is_known_stays_as_planned() -> None:
     assert counts_for(StageSize("judge-1", 0.0, {SMALL: 3}, {SMALL: 1.0}, 0.0), 100.0) == {SMALL: 3}
 
 
+def test_so_does_each_of_a_plan_that_tells_no_rate() -> None:
+    plan = two_stages(1, 2)
+    plan = replace(plan, predicted=replace(plan.predicted, rate_rps=0.0))
+    desired = Desired(
+        {Kind("small", "here", 1): 1, Kind("large", "here", 1): 2}, Routing(("small", "large"), (50.0,))
+    )
+    counts = [counts_for(size, 100.0) for size in sizes_of(plan, desired)]
+    assert counts == [{Kind("small", "here", 1): 1}, {Kind("large", "here", 1): 2}]
+
+
 @given(rate_rps=st.floats(0.0, 500.0))
 def test_there_is_enough_and_one_less_would_not_be(rate_rps: float) -> None:
     for size in (ONE, MIXED, ESCALATED):
