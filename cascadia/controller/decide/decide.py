@@ -88,7 +88,7 @@ class MovePolicy:
     margin: float = 2.0
     horizon_s: float = 3600.0
     cooldown_s: float = 1800.0
-    moves_per_day: int = 8
+    moves_per_day: int = 24
     free_moves: int = 3
     reserve: int = 2
     noticing_s: float = 300.0

@@ -122,7 +122,7 @@ class Moves(_Section):
         default=1800.0, description="Seconds after a move before the next may begin."
     )
     moves_per_day: Annotated[int, flag("--moves-per-day", listed=True)] = Field(
-        default=8, ge=1, le=1_000_000, description="Moves within 24 hours, at most."
+        default=24, ge=1, le=1_000_000, description="Moves within 24 hours, at most."
     )
     startup_s: Annotated[Positive, flag("--startup")] = Field(
         default=120.0, description="Seconds that a model takes to start which has never started here."

@@ -20,7 +20,7 @@ def test_defaults_change_only_on_purpose() -> None:
         "margin": 2.0,
         "horizon_s": 3600.0,
         "cooldown_s": 1800.0,
-        "moves_per_day": 8,
+        "moves_per_day": 24,
         "free_moves": 3,
         "reserve": 2,
         "noticing_s": 300.0,
