@@ -128,6 +128,7 @@ class Problem:
     `rules`: how a trace became the workload; None where no spec was read.
     `asked`: whose bounds are to be kept when the trace goes on, where the search is for another objective, e.g. what is
     nearly as fast as the fastest; None: the `objective`.
+    `offered`: what there is to be rented, where the `cluster` is what a budget could rent of it; None: the same.
     `notes` are sentences for the user about what reading had to assume, e.g. inputs cut to a model's context.
     """
 
@@ -151,6 +152,7 @@ class Problem:
     uncertified: Uncertified | None = None
     rules: WorkloadRules | None = None
     asked: Objective | None = None
+    offered: Cluster | None = None
 
     @property
     def until_certified(self) -> "Problem | None":

@@ -403,7 +403,7 @@ def _at_largest_rate(
 
         each = (on_pools(search, pools) for pools in parts(problem.cluster))
         factor = largest_factor([part for part in each if part is not None], keeps, planning.progress)
-        result = at_factor(search.problem, factor, make)
+        result = at_factor(search, factor, make)
 
         def faster(was: PlanResult, times: float) -> PlanResult:
             factor = times * was.plan.predicted.rate_rps / problem.workload.rate_rps

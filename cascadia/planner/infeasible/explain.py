@@ -11,6 +11,7 @@ import numpy as np
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.domain.objective import Objective
+from cascadia.planner.infeasible.budget import budget_too_small
 from cascadia.planner.infeasible.limits import limits_too_low
 from cascadia.planner.infeasible.nearest import (
     Nearest,
@@ -69,9 +70,12 @@ def why_none(
     if (limited := limits_too_low(search, planning, _rate_that_holds)) is not None:
         return limited
     refused = [c for c in found if c.certificate is not None and not c.certificate.holds]
+    slow = not refused and any(c.load <= PLAINLY_OVERLOADED for c in found)
+    if not slow and (poor := budget_too_small(search, planning)) is not None:
+        return poor
     if refused:
         return does_not_hold(search, refused, planning)
-    if found and any(c.load <= PLAINLY_OVERLOADED for c in found):
+    if slow:
         return too_slow(search, found, planning)
     return nothing_sustains(search, loop, planning)
 

@@ -122,7 +122,7 @@ def best_bar(search: Search, below: float, prices_s: Floats, planning: Planning)
         objective = replace(search.problem.objective, quality_min=bars[at])
         return replace(search, problem=replace(search.problem, objective=objective))
 
-    return _nearest(search, bars, guess, asked, planning)
+    return nearest_of(search, bars, guess, asked, planning)
 
 
 def best_rate(search: Search, planning: Planning) -> float | None:
@@ -139,7 +139,7 @@ def best_rate(search: Search, planning: Planning) -> float | None:
             at_rate(search.problem, rates[at] / rate), search.routings, search.threads, search.deadline
         )
 
-    return _nearest(search, rates, guess, asked, planning).kept
+    return nearest_of(search, rates, guess, asked, planning).kept
 
 
 def least_pool(search: Search, references: References, planning: Planning) -> tuple[Pool, Nearest[Pool]]:
@@ -159,7 +159,7 @@ def least_pool(search: Search, references: References, planning: Planning) -> tu
             planning.progress(f"is there a plan with {sizes[at].gpus} GPUs{_in(search, sizes[at])}?")
             return _with_pool(search, sizes[at])
 
-        if (found := _nearest(search, sizes, guess, asked, planning)).sustained is not None:
+        if (found := nearest_of(search, sizes, guess, asked, planning)).sustained is not None:
             return sizes[-1], found
     return list(grown(order[0]))[-1], Nearest(None, None)
 
@@ -168,9 +168,10 @@ def _in(search: Search, pool: Pool) -> str:
     return f" in pool {pool.name}" if len(search.problem.cluster.pools) > 1 else ""
 
 
-def _nearest(
+def nearest_of(
     search: Search, values: list[T], guess: int, asked: Callable[[int], Search], planning: Planning
 ) -> Nearest[T]:
+    """The first of `values` with a plan, from `guess` on; `asked` makes the search of each."""
     at = first_that_holds(-1, len(values), guess, lambda i: planning.sustains(asked(i)), MOST_SUSTAINED)
     if at is None:
         return Nearest(None, None)

@@ -23,7 +23,8 @@ from cascadia.planner.tables.shapes import Shape
 
 
 def affordable(problem: Problem) -> Problem:
-    """`problem` on what its budget could rent; unchanged where it has none. Raises `Infeasible`."""
+    """`problem` on what its budget could rent, beside what is offered; unchanged where it has none. Raises
+    `Infeasible`."""
     budget_usd = problem.cluster.budget_usd_per_hour
     if budget_usd is None:
         return problem
@@ -38,7 +39,10 @@ def affordable(problem: Problem) -> Problem:
         held[pool.name] = max(held.get(pool.name, 0), -(-gpus // pool.gpus_per_node))
     bought = (_bought(pool, budget_usd, held.get(pool.name, 0)) for pool in problem.cluster.pools)
     pools = tuple(pool for pool in bought if pool.nodes)
-    return screened(replace(problem, cluster=replace(problem.cluster, pools=pools)), beyond)
+    held_to = replace(
+        problem, cluster=replace(problem.cluster, pools=pools), offered=problem.offered or problem.cluster
+    )
+    return screened(held_to, beyond)
 
 
 def within_budget(problem: Problem, routings: Routings) -> Routings:

@@ -78,7 +78,8 @@ def on_picked(problem: Problem) -> Problem:
             gpus = instances * _instance_gpus(pool, shapes[pool.name])
             kept.append(replace(pool, nodes=-(-gpus // pool.gpus_per_node)))
     spent = sum(n * price for n, price in zip(chosen.tolist(), usd.tolist(), strict=True))
-    return replace(problem, cluster=replace(cluster, pools=tuple(kept), budget_usd_per_hour=spent))
+    rented = replace(cluster, pools=tuple(kept), budget_usd_per_hour=spent)
+    return replace(problem, cluster=rented, offered=None)
 
 
 def _replicas(pool: Pool, shape: Shape) -> int:

@@ -26,7 +26,8 @@ ROUTINGS = 4
 """Of the lightest so many say where the search begins, and where it ends."""
 
 HARDLY = 0.01
-"""No rate below so little of the trace's is looked for; where none is kept, that says why."""
+"""No rate below so little of the trace's, or of the bound where that is less, is looked for; where none is kept, that
+says why."""
 
 LESS = 0.98
 """So much less is planned for where a plan's own search finds none at the rate for which one was found."""
@@ -67,9 +68,14 @@ def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[st
         if hope.unbounded and holds(max(hope.bound * (1 + 2 * PRECISION), 1.0)):
             raise _unbounded(search.problem)
         guess = max(LIKELY * hope.sustained, best * (1 + PRECISION))
-        least = max(HARDLY, slowest(search.problem))
+        least = least_factor(search, hope.bound)
         best = largest(holds, best, hope.bound * (1 + PRECISION), guess, least=least)
     return best
+
+
+def least_factor(search: Search, bound: float) -> float:
+    """The least multiple of the rate that is looked for."""
+    return max(HARDLY * (min(bound, 1.0) if bound > 0 else 1.0), slowest(search.problem))
 
 
 class _Hope(NamedTuple):
@@ -86,9 +92,13 @@ def _hope(search: Search) -> _Hope:
     for k, _ in most_sustaining(search, np.flatnonzero(allowed(search)), most=ROUTINGS):
         bound_rps = rate_bound_rps(search, k)
         unbounded |= bound_rps is None
-        if bound_rps is not None and (capable := most_capable(search, k)) is not None:
-            mine = bound_rps / search.problem.workload.rate_rps
-            bound, sustained = max(bound, mine), max(sustained, min(mine, capable[0]))
+        if bound_rps is None:
+            continue
+        mine = bound_rps / search.problem.workload.rate_rps
+        bound = max(bound, mine)
+        # None, too, where the trace is thousands of times as fast as anything carries.
+        if (capable := most_capable(search, k)) is not None:
+            sustained = max(sustained, min(mine, capable[0]))
     return _Hope(bound, sustained, unbounded)
 
 
@@ -107,11 +117,12 @@ def _unbounded(problem: Problem) -> BadInput:
     )
 
 
-def at_factor(problem: Problem, factor: float, make: Callable[[Problem], Planned]) -> Planned:
+def at_factor(search: Search, factor: float, make: Callable[[Problem], Planned]) -> Planned:
     """The plan that `make` finds at that multiple of the rate, or a little below. Raises `Infeasible`."""
+    problem = search.problem
     for _ in range(ATTEMPTS):
         try:
-            return make(at_rate(problem, factor or max(HARDLY, slowest(problem))))
+            return make(at_rate(problem, factor or least_factor(search, _hope(search).bound)))
         except Infeasible:
             if not factor:
                 raise

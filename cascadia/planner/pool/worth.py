@@ -83,7 +83,8 @@ def _ends(search: Search, each: Sequence[dict[str, Floats]], pool: str) -> dict[
         if other.name == pool or other.paid_usd_per_gpu_hour <= 0:
             continue
         ratios = [float((usd[pool] / usd[other.name]).max()) for usd in each if other.name in usd]
-        if ratios:
+        # Beside what costs nothing no price is lower.
+        if ratios and max(ratios) > 0:
             ends[other.name] = other.paid_usd_per_gpu_hour * max(ratios)
     return ends
 

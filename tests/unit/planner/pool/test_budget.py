@@ -1,16 +1,19 @@
 """Plans within a budget: what is rented, what a larger one is worth, and one that is too small."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.domain.objective import Goal
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.plan import PlanResult, plan, routings_of
 from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.search.context import find_shapes
+from cascadia.planner.stability.repeats import at_rate
 from tests.benchmarks.supersets import FEW
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
@@ -86,3 +89,24 @@ def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) ->
     both = [reached_s(budget, DEAR, CHEAP) for budget in (6.0, 18.0)]
     assert both == sorted(both, reverse=True)
     assert both[-1] <= min(reached_s(18.0, DEAR), reached_s(18.0, CHEAP))
+
+
+@pytest.mark.parametrize("goal", ["cost", "quality"])
+def test_a_budget_that_buys_too_little_for_the_rate_is_what_a_refusal_names(goal: Goal) -> None:
+    """Not GPUs that are there to be rented; and for the price that it names there is a plan."""
+    faster = at_rate(offered(2.0), 6.0)
+    faster = replace(faster, objective=replace(faster.objective, goal=goal))
+    with pytest.raises(Infeasible, match="budget_usd_per_hour 2 buys too few GPUs for") as refused:
+        plan(faster, effort=FEW)
+    told = re.fullmatch(r"\$([0-9.]+)/h would do", refused.value.nearest)
+    assert told is not None
+    enough_usd = float(told[1])
+    assert enough_usd > 2.0
+    richer = replace(faster, cluster=replace(faster.cluster, budget_usd_per_hour=enough_usd))
+    assert 2.0 < rent_usd(plan(richer, effort=FEW)) <= enough_usd
+
+
+def test_more_than_all_that_can_be_rented_carries_is_not_put_down_to_the_budget() -> None:
+    with pytest.raises(Infeasible) as refused:
+        plan(at_rate(offered(17.9), 1e4), effort=FEW)
+    assert "budget" not in str(refused.value)

@@ -11,7 +11,8 @@ from cascadia.planner.plan import plan
 from cascadia.planner.pool.largest_rate import carried_on
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.spec.file import check_spec
-from cascadia.planner.stability.headroom import largest
+from cascadia.planner.stability.headroom import PRECISION, largest
+from cascadia.planner.stability.repeats import at_rate
 from tests.unit.planner.pool.test_budget import CHEAP, offered
 from tests.unit.planner.specs import changed
 
@@ -72,3 +73,9 @@ def test_planning_goes_on_while_a_plan_carries_more_and_keeps_the_last_where_the
         return rate * times
 
     assert carried_on(1.0, lambda rate: 2.0 if rate < 8.0 else 1.01, faster) == reached
+
+
+def test_the_largest_rate_is_the_same_however_fast_the_trace_is() -> None:
+    """A trace ten thousand times as fast as anything carries was once put down to too few GPUs."""
+    once, fast = (plan(at_rate(asked(6.0), times), effort=LITTLE).plan for times in (1.0, 1e4))
+    assert fast.predicted.rate_rps == pytest.approx(once.predicted.rate_rps, rel=3 * PRECISION)

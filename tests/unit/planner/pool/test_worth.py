@@ -78,3 +78,11 @@ def test_rent_grows_with_the_rate_by_whole_nodes_until_the_pools_are_full(
     paid = [cost for cost in costs if cost is not None]
     assert paid == sorted(paid)
     assert all(cost == pytest.approx(round(cost / 2) * 2) for cost in paid)
+
+
+def test_what_costs_nothing_dominates_with_no_price_at_which_that_ends(threads: ThreadPoolExecutor) -> None:
+    found = dominance(searched(threads, 0.0), -1)
+    assert found is not None
+    assert (found.pool, found.ends) == ("cheap", {})
+    (said,) = dominance_note(searched(threads, 0.0), -1)
+    assert said.endswith("cheap serves every size of request cheapest, latency aside")
