@@ -23,7 +23,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.columns import allocate
 from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
-from cascadia.planner.deployment.shares import reshared
+from cascadia.planner.deployment.shares import FINE, RATIOS, reshared
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.refinement.certified import best_certified, grown, missed
 from cascadia.planner.refinement.drafts import other_drafts
@@ -63,7 +63,8 @@ MARGIN, AT_MOST_BY = 0.95, 0.5
 """So often the bound on what is promised becomes tighter, by so much more than was wrong, at most by this factor."""
 
 SHARED_ANEW = 6
-"""So many times at most the best candidate's shares are stepped from, beyond the budget of all other steps."""
+"""So many times at most, of each size of step, the best candidate's shares are stepped from, beyond the budget of all
+other steps."""
 
 PER_START, MOST_EACH = 200, 11
 """Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
@@ -278,19 +279,26 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: 
 
 
 def _share_anew(state: Refinement) -> None:
-    """The best candidate's unequal replicas get other shares while that helps; a climb may have ended before."""
+    """The best candidate's unequal replicas get other shares while that helps, in small steps at last.
+
+    A climb may have ended before.
+    """
     problem = state.search.problem
-    for _ in range(SHARED_ANEW):
-        if state.search.deadline.leaves_out("other shares of unequal replicas"):
-            return
-        if (found := _best(problem, state.seen.values())) is None:
-            return
-        best = found.deployment
-        mixes = dict(best.mixes)
-        steps = [deployment(best.routing, mixes | {s: mix}) for s in mixes for mix in reshared(mixes[s])]
-        if all(d.key in state.seen for d in steps):
-            return
-        state.simulate(steps)
+    for ratios in (RATIOS, FINE):
+        for _ in range(SHARED_ANEW):
+            if state.search.deadline.leaves_out("other shares of unequal replicas"):
+                return
+            if (found := _best(problem, state.seen.values())) is None:
+                return
+            mixes = dict(found.deployment.mixes)
+            steps = [
+                deployment(found.deployment.routing, mixes | {s: mix})
+                for s in mixes
+                for mix in reshared(mixes[s], ratios)
+            ]
+            if all(d.key in state.seen for d in steps):
+                break
+            state.simulate(steps)
 
 
 def _batch_anew(state: Refinement) -> None:
