@@ -3,7 +3,8 @@
     python -m tests.benchmarks.bench_gears_gpus [--cells spikes/gemma-qwen ...]
 
 Cells: spikes, `azure_2023_code` and `azure_2023_conv`, ten minutes at 12 requests/s, on two cascades of WildBench;
-H100s in nodes of four, at most 64. Asked: at least the bar's quality, and 95 % within 25 s.
+H100s in nodes of four, at most 64, and a judge that costs nothing. Asked: at least the bar's quality, and 95 % within
+25 s.
 
 gears          the plan: the cheapest replicas whose ladder keeps both, single gears ten points below the bar at most
 one setting    the plan with `gears: {count: 1}`
@@ -86,7 +87,12 @@ def problem_of(cell: Cell, folder: Path) -> Problem:
         cascade.table(),
         cascade.stages,
         trace=cell.swing.trace,
-        judge=cascade.judge,
+        # Counted are GPUs: by its price an answer would be judged in none of the plans of least cost.
+        judge={
+            **(cascade.judge or {}),
+            "usd_per_million_input_tokens": 0,
+            "usd_per_million_output_tokens": 0,
+        },
         objective=goal,
         pools=[POOL],
     )
