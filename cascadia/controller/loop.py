@@ -31,6 +31,7 @@ from cascadia.controller.memory.history import Entry, Kind, changed_at_s, latest
 from cascadia.controller.memory.state import FileState, State, UnderWay
 from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out, towards
 from cascadia.controller.move.hold import Holder, lost
+from cascadia.controller.move.state import Desired, Observed, reached
 from cascadia.controller.move.state import Kind as ReplicaKind
 from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.scaler import Scaler
@@ -107,6 +108,7 @@ class Controller:
         self._scored: tuple[Path, int] | None = None
         self._swings = ""
         self._gears: tuple[Path, GearWatch | None] | None = None
+        self._between = any(entry.kind == "failed" for entry in _last_move(self.state.entries()))
 
     async def adopt(self) -> None:
         """Ends the move that a controller before this one was killed in: where its plan cannot be read any more, back
@@ -127,17 +129,29 @@ class Controller:
         """Makes the plan in force so again: at its first start, and where replicas or routing are other than it says.
         False where that was tried in vain."""
         plan = self.in_force()
-        desired, observed = self.fleet.desired(plan, {}), await self.fleet.backend.observe()
-        if self.scaler is not None and observed.routing is not None:
-            desired, observed = as_there(desired, observed)
+        desired, observed = await self._in_force_and_there(plan)
         try:
             return await self._holder.hold(desired, observed, plan.parent.name)
         finally:
             if self.progress.phase is Phase.HOLDING:
                 self._goes(Event.ENDED)
 
+    async def _in_force_and_there(self, plan: Path) -> tuple[Desired, Observed]:
+        desired, observed = self.fleet.desired(plan, {}), await self.fleet.backend.observe()
+        if self.scaler is not None and observed.routing is not None:
+            return as_there(desired, observed)
+        return desired, observed
+
+    async def _leave_no_move_half_done(self) -> None:
+        """After a move that led neither forward nor back what is of no plan would stay, and take its GPUs."""
+        if self._between and not self.settings.dry_run:
+            await self.hold()
+            desired, observed = await self._in_force_and_there(self.in_force())
+            self._between = not reached(observed, desired)
+
     async def tick(self) -> Decision | None:
         """Does what a window's end asks for; returns a decision, where there was one to make."""
+        await self._leave_no_move_half_done()
         samples = self._log()
         await self._look_at_speeds(samples)
         self._look_for_changes(samples)
@@ -193,7 +207,8 @@ class Controller:
         self._goes(why)
         await self.rest()
         try:
-            await carry_out(begun, self._sized, self._journal, at_once=self.settings.at_once)
+            end = await carry_out(begun, self._sized, self._journal, at_once=self.settings.at_once)
+            self._between = end.kind == "failed"
         finally:
             self._goes(Event.ENDED)
 
@@ -514,3 +529,8 @@ class Controller:
         else:
             self._goes(Event.KEEP)
         return decision
+
+
+def _last_move(entries: list[Entry]) -> list[Entry]:
+    """How the last move, or the last time that a plan was held, ended."""
+    return [entry for entry in entries if entry.kind in ("moved", "rolled-back", "failed", "held")][-1:]

@@ -16,10 +16,10 @@ from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.windows import Samples
 from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry, read_history
-from cascadia.controller.memory.state import UNDER_WAY, write_in_force
+from cascadia.controller.memory.state import UNDER_WAY, UnderWay, write_in_force
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing, reached
-from cascadia.controller.move.steps import AwaitReady, Step, apply
+from cascadia.controller.move.steps import AwaitReady, Step, Stop, apply
 from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.speed.watch import SpeedWatch
 from cascadia.domain.errors import BadInput
@@ -53,6 +53,8 @@ class Machine:
         self.now = Observed(replicas, {"gpu": 3}, OLD.routing)
         self.steps: list[Step] = []
         self.refuse = self.dies = -1
+        self.refuses: tuple[type, ...] = ()
+        """Sorts of steps that it refuses as long as they stand here."""
 
     async def observe(self) -> Observed:
         return self.now
@@ -64,6 +66,8 @@ class Machine:
         if len(self.steps) == self.refuse:
             self.refuse = -1
             raise StepFailed(f"{step}: no such weights")
+        if isinstance(step, self.refuses):
+            raise StepFailed(f"{step}: the router refused its new plan")
         self.now = apply(self.now, step)
         self.steps.append(step)
 
@@ -237,6 +241,24 @@ def test_a_controller_killed_at_any_step_is_followed_by_one_that_ends_the_move(
     assert follower.in_force() == tmp_path / "new" / "plan.json"
     told = [kind for kind in world.told(follower) if kind != "step"]
     assert told[-3:] == ["begun", "adopted", "moved"], "it counts as one move"
+
+
+@pytest.mark.parametrize("follower", [False, True])
+def test_a_fleet_between_two_plans_is_brought_back_once_that_goes(tmp_path: Path, follower: bool) -> None:
+    """As where a broken file has the router refuse all that it is told. What is of no plan would stay for ever."""
+    world = World(tmp_path)
+    world.machine.refuses = (AwaitReady, Stop)
+    world.machine.now = replace(world.machine.now, gpus={"gpu": 4})
+    controller = world.controller()
+    old, new = (tmp_path / name / "plan.json" for name in ("old", "new"))
+    asyncio.run(controller.carry_out(UnderWay(new, old, {}, {"small": 1.0, "large": 2.0})))
+    assert world.told(controller)[-1] == "failed"
+    world.live(180.0, controller)
+    assert len(world.machine.now.replicas) == 4
+    world.machine.refuses = ()
+    world.live(300.0, world.controller() if follower else controller)
+    assert reached(world.machine.now, OLD)
+    assert world.told(controller)[-1] == "held"
 
 
 @pytest.mark.parametrize("at", range(5))
