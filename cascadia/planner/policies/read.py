@@ -153,7 +153,12 @@ def _texts(spec: PolicySpec, table: Path) -> dict[str, int]:
     if table.suffix != ".json":
         return {}
     models = json.loads(read_text(table, MAX_BYTES))["models"]
-    texts = {str(model["name"]): int(model.get("texts", 0)) for model in models}
+    try:
+        texts = {str(model["name"]): _whole(model.get("texts", 0)) for model in models}
+    except (ValueError, TypeError, OverflowError):
+        raise BadInput(str(table), "has texts that are no whole number", "measure anew") from None
+    if min(texts.values(), default=0) < 0:
+        raise BadInput(str(table), "has fewer than no texts", "measure anew")
     every = {stage.name: texts.get(stage.name, texts.get(own_name(stage), 0)) for stage in spec.stages}
     for stage in spec.stages:
         every |= {f"{stage.name}{at}": texts[name] for name, at in _exits(stage, texts, table)}
@@ -206,6 +211,7 @@ def _by_engine(
         )
     try:
         models = json.loads(read_text(file, MAX_BYTES))["models"]
+        names = [str(model["name"]) for model in models]
         sizes = {
             (kinds[0], str(model["name"])): {at: float(s) for at, s in enumerate(model["p95_s"], start=1)}
             for model in models
@@ -217,6 +223,9 @@ def _by_engine(
         raise BadInput(
             str(file), "is not what `cascadia engine measure --out` writes", "measure anew, or name a table"
         ) from None
+    if len(sizes) < len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise BadInput(str(file), f"has {twice!r} twice", "keep one of them")
     if any(not 0 < latency_s < 3600 for row in sizes.values() for latency_s in row.values()):
         raise BadInput(str(file), "has latencies that are not above 0", "measure anew")
     return sizes, accuracy
@@ -229,13 +238,20 @@ def _drawn(file: Path) -> dict[str, Times]:
     """Times of each batch size, where the file has them: one of an earlier version has not."""
     models = json.loads(read_text(file, MAX_BYTES))["models"]
     try:
-        return {
+        found = {
             str(model["name"]): tuple(tuple(map(float, times_s)) for times_s in model["drawn_s"])
             for model in models
             if model.get("drawn_s")
         }
     except (ValueError, TypeError):
         raise BadInput(str(file), "has drawn_s that are not lists of numbers", "measure anew") from None
+    every = [times_s for sizes in found.values() for times_s in sizes]
+    if any(not 0 < at_s < 3600 for times_s in every for at_s in times_s):
+        raise BadInput(str(file), "has drawn_s that are not above 0", "measure anew")
+    # One draw is of all models: the times of a table were measured together.
+    if len({len(times_s) for times_s in every}) > 1 or not all(every):
+        raise BadInput(str(file), "has not as many drawn_s for all batch sizes and models", "measure anew")
+    return found
 
 
 def _profile(

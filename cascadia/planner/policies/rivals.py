@@ -18,7 +18,7 @@ import numpy as np
 
 from cascadia.domain.policy import Policies, Policy
 from cascadia.domain.workload import Floats
-from cascadia.planner.policies.fluid import fluid_bound
+from cascadia.planner.policies.fluid import concave_front, fluid_bound
 from cascadia.planner.policies.in_flight import Sample, in_flight_ladder, worth
 from cascadia.planner.policies.mdp import mdp_ladder
 from cascadia.planner.policies.played import Outcome, play
@@ -42,6 +42,9 @@ VARIABLE_WORKERS = 4
 EACH_SET, SOLVED_FOR = 4, 3
 """Up to so many models are all sets weighed, and policies solved for each. Solving takes most of the time, and of four
 models and more it was others that were better with fewer."""
+MANY = 12
+"""Of more models than these borders and sets are searched among so many that a fluid mixes, evenly spread: each one
+more takes as many plays of the traffic again. Policies are solved for all of them."""
 NEAR = 0.01
 """Points that a set must promise beyond what was found."""
 
@@ -68,7 +71,8 @@ def best_of_each(made: Group, sets: Sequence[Group], wanted: Wanted) -> tuple[Ri
     parts = _parts(wanted.arrival_s, wanted.slo_s * wanted.rate_rps)
     searched = partial(_searched, parts=parts)
     weigh(made, _solved(made, wanted))
-    weigh(made, searched(made, wanted))
+    few = thinned(made)
+    weigh(few, searched(few, wanted))
     promised = sorted(((_promise(each, wanted), each) for each in sets), key=lambda pair: -pair[0])
     for rivals in (searched, _solved) if len(made.models) <= SOLVED_FOR else (searched,):
         for promise, each in promised:
@@ -78,8 +82,19 @@ def best_of_each(made: Group, sets: Sequence[Group], wanted: Wanted) -> tuple[Ri
     return tuple(found.values())
 
 
+def thinned(made: Group) -> Group:
+    """The group with `MANY` models at most."""
+    if len(made.models) <= MANY:
+        return made
+    rate = {model.name: model.carried_rps(made.slo_s) for model in made.models}
+    front = concave_front([model for model in made.models if rate[model.name]], rate)
+    kept = {front[round(at)].name for at in np.linspace(0, len(front) - 1, MANY)}
+    return replace(made, models=tuple(model for model in made.models if model.name in kept))
+
+
 def sets_of(every: Group) -> list[Group]:
     """Sets of fewer models than all."""
+    every = thinned(every)
     count = len(every.models)
     sizes = range(1, count) if count <= EACH_SET else (1, 2, count - 1)
     return [replace(every, models=models) for size in sizes for models in combinations(every.models, size)]

@@ -1,5 +1,6 @@
 """The spec of one-pass models and its latency table: read, filled in, and refused in one line."""
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -192,3 +193,40 @@ def test_traffic_too_dense_to_be_late_as_far_as_it_is_played_is_refused(
     assert read_asked(written(tmp_path, spec)).wanted.rate_rps == pytest.approx(5000, rel=0.1)
     with pytest.raises(BadInput, match=r"10,000 that are played last \S+ s: too little to see what is late"):
         read_asked(written(tmp_path, spec.replace("latency_max_s: 0.1", "latency_max_s: 3")))
+
+
+TIMED = json.dumps(
+    {
+        "models": [
+            {"name": name, "accuracy": 80.0, "texts": 90, "p95_s": [s, 2 * s], "drawn_s": [[s, s], [s, s]]}
+            for name, s in (("small", 0.01), ("large", 0.03))
+        ]
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("texts", None, "has texts that are no whole number"),
+        ("texts", "many", "has texts that are no whole number"),
+        ("texts", float("nan"), "has texts that are no whole number"),
+        ("texts", 1.5, "has texts that are no whole number"),
+        ("texts", -5, "has fewer than no texts"),
+        ("drawn_s", [[float("nan"), 0.01], [0.01, 0.02]], "drawn_s that are not above 0"),
+        ("drawn_s", [[float("inf"), 0.01], [0.01, 0.02]], "drawn_s that are not above 0"),
+        ("drawn_s", [[0.01, 0.0], [0.01, 0.02]], "drawn_s that are not above 0"),
+        ("drawn_s", [[], []], "not as many drawn_s for all batch sizes and models"),
+        ("drawn_s", [[0.01], [0.02]], "not as many drawn_s for all batch sizes and models"),
+        ("drawn_s", [[0.01, 0.02]], "as many drawn times"),
+        ("name", "large", "has 'large' twice"),
+    ],
+)
+def test_a_measurement_with_odd_values_is_refused_in_one_line(
+    tmp_path: Path, key: str, value: object, says: str
+) -> None:
+    read_asked(from_engine(tmp_path, TIMED))
+    table = json.loads(TIMED)
+    table["models"][0][key] = value
+    with pytest.raises(BadInput, match=says):
+        read_asked(from_engine(tmp_path, json.dumps(table)))

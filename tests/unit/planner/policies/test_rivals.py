@@ -9,7 +9,7 @@ from cascadia.domain.policy import Policy
 from cascadia.planner.policies.choose import on_workers
 from cascadia.planner.policies.played import play
 from cascadia.planner.policies.residence import Kind
-from cascadia.planner.policies.rivals import NEAR
+from cascadia.planner.policies.rivals import MANY, NEAR, best_of_each, sets_of, thinned
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import by_slack, gathered, group, one_model
 from cascadia.planner.policies.wanted import Wanted, keeps
@@ -110,3 +110,25 @@ def test_of_one_model_by_slack_gathers_as_a_minimum_queue_does() -> None:
     for ours, theirs in slack:
         for left_s in np.linspace(0.0, 0.1, 101):
             assert ours.batch[ours.at(left_s)] == theirs.batch[theirs.at(left_s)]
+
+
+def test_of_very_many_models_few_are_searched_among_and_all_are_solved_for() -> None:
+    """Sixty once took hours: each border of sixty was tried, for each set of fifty-nine."""
+    models = [
+        ModelProfile(
+            f"m{n}",
+            90 - 40 / (1 + 0.2 * n),
+            tuple(0.001 * (1 + 0.1 * n) * (1 + 0.5 * size) for size in range(8)),
+        )
+        for n in range(60)
+    ]
+    every = group("guard", models, slo_s=0.05, workers=2)
+    few = thinned(every)
+    assert len(every.models) == 60
+    assert 1 < len(few.models) <= MANY
+    assert (few.models[0].name, few.models[-1].name) == ("m0", "m59")
+    assert all(set(each.models) < set(few.models) for each in sets_of(every))
+    wanted = Wanted(unit_arrivals(n=600) / 900, slo_s=0.05, late_max=0.02, accuracy_min=None)
+    found = best_of_each(every, [], wanted)
+    assert {len(rival.policies.models) for rival in found} == {60}
+    assert {"mdp", "in-flight", "by-slack"} <= {rival.policies.kind for rival in found}
