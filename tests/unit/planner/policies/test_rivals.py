@@ -113,7 +113,7 @@ def test_of_one_model_by_slack_gathers_as_a_minimum_queue_does() -> None:
 
 
 def test_of_very_many_models_few_are_searched_among_and_all_are_solved_for() -> None:
-    """Sixty once took hours: each border of sixty was tried, for each set of fifty-nine."""
+    """Sixty once took no end: each border of sixty was tried, for each set of fifty-nine."""
     models = [
         ModelProfile(
             f"m{n}",
