@@ -94,7 +94,10 @@ def timing(case: Case) -> ReplicaTiming:
         architecture("meta-llama/Llama-3.1-8B-Instruct"), gpu("h100-sxm"), tp=1, pp=1, config=config
     )
     blocks = int(whole.kv_tokens * case.kv_share) // whole.block_size // case.stages
-    return replace(whole, kv_tokens=blocks * whole.block_size, lanes=case.stages)
+    # The twin knows the engine alone: what passes until a client has its tokens is added to its times afterwards.
+    return replace(
+        whole, kv_tokens=blocks * whole.block_size, lanes=case.stages, client_ps=0, client_steps=0.0
+    )
 
 
 def measure(case: Case, requests: int) -> Row:
