@@ -77,7 +77,8 @@ def _stages(plan: Plan, width: int) -> "Table":
         for exit_ in stage.exits:
             limit = words.exit_limit(exit_)
             least = "any" if limit is None else f"≥ {score(limit)}"
-            add(f"  {words.exit_name(exit_)}", "", "", "", percent(exit_.left, 1), least, "", "")
+            cells = ("", "", percent(exit_.left, 1), least, "", "")
+            add(f"  {words.exit_name(exit_)}", "", *cells)
     if plan.judge.gpus:
         add(*_judge_cells(plan))
     return table
