@@ -15,6 +15,7 @@ from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.search.context import find_shapes
 from cascadia.planner.stability.repeats import at_rate
 from tests.benchmarks.supersets import FEW
+from tests.examples import cases
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
 DEAR = Pool("dear", "h100-sxm", 2, 2, 3.0)
@@ -91,7 +92,7 @@ def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) ->
     assert both[-1] <= min(reached_s(18.0, DEAR), reached_s(18.0, CHEAP))
 
 
-@pytest.mark.parametrize("goal", ["cost", "quality"])
+@pytest.mark.parametrize("goal", cases(("quality", "cost")))
 def test_a_budget_that_buys_too_little_for_the_rate_is_what_a_refusal_names(goal: Goal) -> None:
     """Not GPUs that are there to be rented; and for the price that it names there is a plan."""
     faster = at_rate(offered(2.0), 6.0)
