@@ -30,7 +30,7 @@ import numpy as np
 from cascadia.domain.gear import Ladder
 from cascadia.planner.deployment.measures import latencies_s
 from cascadia.planner.gears.candidates import Candidates, candidates
-from cascadia.planner.gears.ladder import Goals, find_ladder, load_of
+from cascadia.planner.gears.ladder import Goals, find_ladder, load_of, rising, under_way
 from cascadia.planner.gears.played import Decided, play
 from cascadia.planner.plan import PlanResult, plan
 from tests.benchmarks.bench_gear_plans import Case, cases
@@ -82,9 +82,7 @@ class Scene:
         run = play(self.result.simulator, self.result.chosen.deployment, decided, Ladder(borders))
         share = np.bincount(run.gear, minlength=len(gears)) / len(run.gear)
         quality = float(share @ self.result.search.routings.lower[routings])
-        gone = np.sort(run.run.finish_ps)
-        met = np.arange(len(run.gear)) - np.searchsorted(gone, run.run.arrival_ps, side="right")
-        return quality, float((run.latency_s > self.goals.bound_s).mean()), met
+        return quality, float((run.latency_s > self.goals.bound_s).mean()), under_way(run)
 
     def best(self, among: Candidates, settings: Iterator[Setting]) -> Found:
         """The best quality of those that are in time; the least late where none is."""
@@ -138,9 +136,9 @@ def every(count: int, borders: Sequence[float]) -> Iterator[Setting]:
         yield laddered(chain, borders)
 
 
-def by_chance(count: int, under_way: np.ndarray, cpu_s: float) -> Iterator[Setting]:
+def by_chance(count: int, met: np.ndarray, cpu_s: float) -> Iterator[Setting]:
     rng, until = np.random.default_rng(SEED), time.process_time() + cpu_s
-    most = max(int(under_way.max()), MOST_GEARS)
+    most = max(int(met.max()), MOST_GEARS)
     while time.process_time() < until:
         gears = np.sort(rng.choice(count, size=min(rng.integers(2, MOST_GEARS + 1), count), replace=False))
         borders = np.sort(rng.choice(np.arange(1, 2 * most), size=len(gears) - 1, replace=False))
@@ -149,22 +147,15 @@ def by_chance(count: int, under_way: np.ndarray, cpu_s: float) -> Iterator[Setti
 
 def row(case: Case) -> tuple[list[str], bool]:
     scene = Scene(plan(replace(case.problem, gears=1)))
-    single, under_way = scene.alone()
+    single, met = scene.alone()
     ours, cpu_s = scene.ours()
     few = thinned(scene)
-    exhaustive = scene.best(few, every(len(few), rising(np.quantile(under_way, QUANTILES))))
-    random = scene.best(scene.among, by_chance(len(scene.among), under_way, TIMES * cpu_s))
+    exhaustive = scene.best(few, every(len(few), rising(np.quantile(met, QUANTILES))))
+    random = scene.best(scene.among, by_chance(len(scene.among), met, TIMES * cpu_s))
     cells = [case.name, shown(single), f"{told(ours)}, {cpu_s:.1f} s", shown(exhaustive), shown(random)]
     allowed = scene.goals.safe + 1e-9
     others = [found.in_hand.quality for found in (exhaustive, random) if found.in_hand.late <= allowed]
     return cells, ours.quality >= max(others, default=0.0) - WITHIN
-
-
-def rising(borders: np.ndarray) -> tuple[float, ...]:
-    kept = list[float]()
-    for border in borders.tolist():
-        kept.append(max(float(round(border)), (kept[-1] if kept else 0.0) + 1.0))
-    return tuple(kept)
 
 
 def told(outcome: Outcome) -> str:

@@ -226,7 +226,7 @@ class _Finder:
         if self._lighter(lightest, alone):
             self._played(
                 (alone, lightest),
-                _rising([BEYOND_MET * (int(_under_way(base.played).max(initial=0)) + 1)]),
+                rising([BEYOND_MET * (int(under_way(base.played).max(initial=0)) + 1)]),
             )
         for _ in range(CORRECTED):
             laddered = self._chosen(self._corrected(base, chosen))
@@ -302,12 +302,12 @@ class _Finder:
         if self.priced:
             order = list(reversed(range(len(self.among))))
         at = order.index(alone)
-        met = _under_way(self._played((alone,), ()).played)
+        met = under_way(self._played((alone,), ()).played)
         for heavier, lighter in PAIRS:
             gears = order[min(at + heavier, len(order) - 1)], order[max(at - lighter, 0)]
             if self.follows[gears] and self._lighter(gears[1], gears[0]):
                 for quantile in MET:
-                    yield gears, _rising([float(np.quantile(met, quantile))])
+                    yield gears, rising([float(np.quantile(met, quantile))])
 
     def _worth(self, k: int) -> tuple[float, ...]:
         """Key of a candidate: the larger, the better where it is in time."""
@@ -371,7 +371,7 @@ class _Finder:
             there = max(there, here) if np.isfinite(there) else 1.2 * here
             gears.append(now)
             borders.append((here + there) / 2)
-        return tuple(gears), _rising(borders)
+        return tuple(gears), rising(borders)
 
     def _lighter(self, candidate: int, than: int) -> bool:
         """Tells whether it leaves the fullest stage, or all GPUs together, noticeably less to do."""
@@ -498,13 +498,13 @@ class _Finder:
         return float(np.interp(border, under_way[finite], rates[finite]))
 
 
-def _under_way(played: Played) -> Ints:
+def under_way(played: Played) -> Ints:
     """Number of others that each request of the trace meets."""
     arrival_ps, gone = played.run.arrival_ps, np.sort(played.run.finish_ps)
     return np.asarray(np.arange(len(arrival_ps)) - np.searchsorted(gone, arrival_ps, side="right"), np.int64)
 
 
-def _rising(borders: Sequence[float]) -> tuple[float, ...]:
+def rising(borders: Sequence[float]) -> tuple[float, ...]:
     """Whole numbers, each above the one before."""
     kept: list[float] = []
     for border in borders:
@@ -514,8 +514,8 @@ def _rising(borders: Sequence[float]) -> tuple[float, ...]:
 
 def _moved(borders: tuple[float, ...]) -> Iterator[tuple[float, ...]]:
     for scale in SCALES:
-        yield _rising([scale * border for border in borders])
+        yield rising([scale * border for border in borders])
     if len(borders) > 1:
         for at in range(len(borders)):
             for scale in SCALES[:2]:
-                yield _rising([scale * b if i == at else b for i, b in enumerate(borders)])
+                yield rising([scale * b if i == at else b for i, b in enumerate(borders)])

@@ -22,6 +22,7 @@ from cascadia.controller.local.engines_file import Local
 from cascadia.controller.local.fleet import LocalFleet
 from cascadia.controller.local.router_process import RouterProcess
 from cascadia.controller.move.backend import StepFailed, move
+from cascadia.controller.move.state import Kind
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.controller.scale.steps import steps_to
 from cascadia.router.access.keys import Key, make_key
@@ -47,6 +48,10 @@ async def serving(folder: Path, plan: LocalPlan) -> AsyncIterator[tuple[LocalFle
             await fleet.close(5.0)
 
 
+def small_of(plan: LocalPlan) -> Kind:
+    return next(kind for kind in plan.counts if kind.stage == "small")
+
+
 def with_keys(folder: Path) -> tuple[LocalPlan, Path, str, Local]:
     """A plan whose router asks for a key, their file, a key, and what this machine is told."""
     keys, made = folder / "keys.yaml", make_key()
@@ -59,12 +64,11 @@ def with_keys(folder: Path) -> tuple[LocalPlan, Path, str, Local]:
 @pytest.mark.parametrize("change", ["drain", "stop", "await", "undrain", "route"])
 def test_nothing_has_changed_where_the_router_refuses(change: str, tmp_path: Path) -> None:
     plan, keys, key, machine = with_keys(tmp_path)
-    kind = next(kind for kind in plan.counts if kind.stage == "small")
     other = local_plan(replace(two_stages(2, 1, gpus=4), thresholds=(10.0,)), machine)
     steps: dict[str, tuple[list[Step], Step]] = {
         "drain": ([], Drain("small-0")),
         "stop": ([], Stop("small-0")),
-        "await": ([Start("small-2", kind)], AwaitReady("small-2")),
+        "await": ([Start("small-2", small_of(plan))], AwaitReady("small-2")),
         "undrain": ([Drain("small-0")], Undrain("small-0")),
         "route": ([], Route(other.routing)),
     }
@@ -131,7 +135,6 @@ def test_what_the_machine_refuses_is_said_and_the_fleet_lives_on(
 ) -> None:
     """Who asked would else be told that the fleet had ended."""
     plan = local_plan(two_stages(2, 1, gpus=4), local(tmp_path))
-    kind = next(kind for kind in plan.counts if kind.stage == "small")
 
     async def main() -> None:
         async with serving(tmp_path, plan) as (_, backend):
@@ -139,7 +142,7 @@ def test_what_the_machine_refuses_is_said_and_the_fleet_lives_on(
             (tmp_path / "tmp").write_text("no folder for the locks of ports")
             monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
             with pytest.raises(StepFailed, match="Not a directory"):
-                await backend.take(Start("small-2", kind))
+                await backend.take(Start("small-2", small_of(plan)))
             assert await backend.observe() == there
 
     asyncio.run(main())
@@ -150,7 +153,6 @@ def test_of_two_who_stop_a_replica_the_later_leaves_alone_who_has_its_name_by_th
 ) -> None:
     """As a controller's wait and the move that follows it do."""
     plan = local_plan(two_stages(2, 1, gpus=4), local(tmp_path))
-    kind = next(kind for kind in plan.counts if kind.stage == "small")
     idle, asked, goes_on = RouterProcess.idle, list[str](), asyncio.Event()
 
     async def slowly(self: RouterProcess, stage: str) -> bool:
@@ -167,7 +169,7 @@ def test_of_two_who_stop_a_replica_the_later_leaves_alone_who_has_its_name_by_th
             await until(lambda: bool(asked))
             await fleet.stop("small-0")
             assert "small-0" not in fleet.members
-            await backend.take(Start("small-0", kind))
+            await backend.take(Start("small-0", small_of(plan)))
             goes_on.set()
             await late
             assert fleet.members["small-0"].process.state in ("starting", "ready")
