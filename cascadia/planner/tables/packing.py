@@ -38,7 +38,8 @@ def packing_rows(pool: Pool, shapes: Iterable[Shape]) -> tuple[PackingRow, ...]:
 def _units(shape: Shape, size: int, pool: Pool) -> int:
     if shape.pool != pool.name or shape.tp < size:
         return 0
-    per_group = -(-min(shape.tp, pool.gpus_per_node) // size)
+    # A whole node is no more than it holds of this size, whatever is left over beside.
+    per_group = min(-(-min(shape.tp, pool.gpus_per_node) // size), pool.gpus_per_node // size)
     nodes_per_group = max(1, -(-shape.tp // pool.gpus_per_node))
     return shape.pp * per_group * nodes_per_group
 

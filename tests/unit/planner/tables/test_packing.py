@@ -47,6 +47,10 @@ def test_a_group_larger_than_a_node_takes_whole_nodes() -> None:
     assert fits(pool(3, 4), [(shape(8), 1), (shape(4), 1)])
     assert not fits(pool(2, 4), [(shape(8), 1), (shape(1), 1)])
     assert not fits(pool(3, 6), [(shape(8), 2)])
+    # On nodes of six a group of four leaves two unused, and so does the half of one of eight.
+    assert fits(pool(2, 6), [(shape(8), 1), (shape(4), 0)])
+    assert fits(pool(3, 6), [(shape(8), 1), (shape(4), 1)])
+    assert not fits(pool(2, 6), [(shape(8), 1), (shape(4), 1)])
 
 
 def test_replicas_of_another_pool_take_nothing_of_this_one() -> None:
