@@ -15,9 +15,10 @@ Move iff gain >= least gain, benefit >= margin * cost, the last move is long eno
 began, and today's budget is not spent.
 What a stage would have less of (GPUs, or a threshold) is not given up for gain on scores of before a change, nor where
 traffic that swings will want it back so soon that more requests would be late than may be.
-Each move of the last day beyond the free ones doubles the least gain, so that a load which swings to and fro is
-followed a few times, and then only where that is worth ever more. A plan that no longer keeps its bounds may be left
-at once; for one that breaks them less, where none keeps them, no gain is too small beyond what simulating errs by.
+Each move for gain of the last day beyond the free ones doubles the least gain, so that a load which swings to and fro
+is followed a few times, and then only where that is worth ever more. A plan that no longer keeps its bounds may be left
+at once, but not for a dearer one where it breaks them by no more than simulating errs by; for one that breaks them
+less, where none keeps them, no gain is too small beyond that.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,7 +97,8 @@ class MovePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order.
+    """`gpus`: by pool, those there are. `moved_at_s`, `changed_at_s`: past moves and changes of traffic, in order;
+    `mended_at_s`: of the moves those that mended a bound.
 
     `move_cost` None: there is no safe way to the candidate, as `blocked` says. `same`: the candidate is today's plan.
     `gives_up`: what a stage would have less of. Before `evaluations_until_s` there are no scores of this traffic.
@@ -109,6 +111,7 @@ class Situation:
     move_cost: MoveCost | None
     gpus: Mapping[str, int]
     moved_at_s: Sequence[float] = ()
+    mended_at_s: Sequence[float] = ()
     changed_at_s: Sequence[float] = ()
     blocked: str = ""
     same: bool = False
@@ -119,7 +122,8 @@ class Situation:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`again_s`: when what forbids the move has passed by itself; 0 where nothing did."""
+    """`again_s`: when what forbids the move has passed by itself; 0 where nothing did. `mends`: it is for a bound, not
+    for gain."""
 
     action: Literal["move", "keep"]
     why: str
@@ -127,6 +131,7 @@ class Decision:
     benefit_s: float = 0.0
     cost_s: float = 0.0
     again_s: float = 0.0
+    mends: bool = False
 
     def __str__(self) -> str:
         return f"{self.action}: {self.why}"
@@ -152,7 +157,8 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
     better = today.misses.quality - candidate.misses.quality > ALIKE
     slower = candidate.unit == "s" and candidate.loss >= today.loss and not better
     gone = _lacking(today.gpus, situation.gpus) is not None
-    rescue = candidate.keeps_bounds and (gone or not (today.keeps_bounds or slower))
+    dear = _dear(today, candidate, 1.0 + policy.least_gain)
+    rescue = candidate.keeps_bounds and (gone or not (today.keeps_bounds or slower or dear))
     if today.keeps_bounds and not candidate.keeps_bounds:
         return Decision("keep", f"the new plan breaks its bounds ({told})")
     gain = 1.0 if rescue else 0.0 if slower else _gain(today, candidate)
@@ -167,13 +173,16 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
         return Decision("keep", f"{told}, but {why}", gain, benefit_s, cost_s)
 
     recent = [at for at in situation.moved_at_s if now - at < DAY_S]
+    for_gain = [at for at in recent if at not in situation.mended_at_s]
     left = policy.moves_per_day - len(recent) - (0 if mends else policy.reserve)
-    least = 0.0 if mends else min(1.0, policy.least_gain * 2.0 ** max(0, len(recent) - policy.free_moves))
+    least = 0.0 if mends else min(1.0, policy.least_gain * 2.0 ** max(0, len(for_gain) - policy.free_moves))
     if left <= 0:
         return keep(f"{len(recent)} moves in a day are enough")
+    if dear and not (mends or today.keeps_bounds):
+        return keep("bounds that are broken by no more than simulating errs by are not worth that")
     if gain < least:
         return keep(
-            f"{_percent(gain)} is less than the {_percent(least)} asked after {len(recent)} moves in a day"
+            f"{_percent(gain)} is less than the {_percent(least)} asked after {len(for_gain)} moves for gain in a day"
         )
     # What was decided for one traffic says nothing of another: the cool-down is for second thoughts.
     begun_s = recent[-1] if recent else -inf
@@ -197,7 +206,7 @@ def decide(situation: Situation, policy: MovePolicy | None = None) -> Decision:
             f"{_percent(gain)} for {(lasts_s - move_cost.duration_s) / 60:.0f} min does not pay for {_words(move_cost)}"
         )
     why = "today's plan no longer holds" if rescue else f"{_percent(gain)} better"
-    return Decision("move", f"{told}, {why}; {_words(move_cost)}", gain, benefit_s, cost_s)
+    return Decision("move", f"{told}, {why}; {_words(move_cost)}", gain, benefit_s, cost_s, mends=mends)
 
 
 def _stays_until_s(situation: Situation, move_cost: MoveCost, policy: MovePolicy) -> float:
@@ -220,6 +229,12 @@ def expected_s(changed_at_s: Sequence[float], otherwise_s: float) -> float:
     """
     gaps = [after - before for before, after in pairwise(changed_at_s)][-7:]
     return median(gaps) if len(gaps) >= 2 else otherwise_s
+
+
+def _dear(today: Forecast, candidate: Forecast, times: float) -> bool:
+    """Tells whether today's plan breaks its bounds, if at all, by what simulating errs by, and the other costs more
+    than so many times as much."""
+    return today.misses.most <= ALIKE and candidate.unit == "$/h" and candidate.loss > times * today.loss
 
 
 def _gain(today: Forecast, candidate: Forecast) -> float:

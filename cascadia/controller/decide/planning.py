@@ -14,7 +14,7 @@ from cascadia.controller.decide.traffic_to_plan import rate_to_plan_rps, trace_t
 from cascadia.controller.detect.shadow_scores import ShadowEvaluations
 from cascadia.controller.detect.stale_scores import given_up
 from cascadia.controller.detect.windows import Samples
-from cascadia.controller.memory.history import changed_at_s, moved_at_s
+from cascadia.controller.memory.history import changed_at_s, mended_at_s, moved_at_s
 from cascadia.controller.move.carry_out import Journal
 from cascadia.controller.move.reconcile import Blocked, Rollout, rollout
 from cascadia.controller.move.state import Desired, Observed
@@ -107,6 +107,7 @@ class Planning:
             move_cost=move_cost,
             gpus=observed.gpus,
             moved_at_s=moved_at_s(entries),
+            mended_at_s=mended_at_s(entries),
             changed_at_s=changed_at_s(entries),
             blocked=blocked,
             same=found is not None and not found.steps,
@@ -124,6 +125,7 @@ class Planning:
         facts: dict[str, Any] = {
             "action": decision.action,
             "gain": decision.gain,
+            "mends": decision.mends,
             "benefit_s": decision.benefit_s,
             "cost_s": decision.cost_s,
             "plan": None if plan is None else str(plan),

@@ -104,6 +104,18 @@ def moved_at_s(entries: list[Entry]) -> list[float]:
     return [entry.at_s for entry in entries if entry.kind == "begun"]
 
 
+def mended_at_s(entries: list[Entry]) -> list[float]:
+    """Of the moves those that were decided for a bound, not for gain."""
+    found, mends = [], False
+    for entry in entries:
+        if entry.kind == "decision":
+            # Older histories tell by a gain of all.
+            mends = bool(entry.facts.get("mends", entry.facts.get("gain") == 1.0))
+        elif entry.kind == "begun" and mends:
+            found.append(entry.at_s)
+    return found
+
+
 def latest_s(entries: list[Entry], kind: Kind) -> float:
     """Unix time of the last entry of that kind; -inf where there is none."""
     return max((entry.at_s for entry in entries if entry.kind == kind), default=-inf)

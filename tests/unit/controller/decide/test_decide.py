@@ -6,7 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.controller.decide.decide import Forecast, MoveCost, MovePolicy, Situation, decide, expected_s
+from cascadia.controller.decide.decide import (
+    ALIKE,
+    Forecast,
+    MoveCost,
+    MovePolicy,
+    Situation,
+    decide,
+    expected_s,
+)
 from cascadia.controller.decide.misses import Misses
 
 GPUS = {"h100": 8}
@@ -55,7 +63,7 @@ def test_a_finite_latency_is_all_gain_where_today_s_has_no_end() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"candidate": forecast(9.5)}, "5 % is less than the 10 % asked after 0 moves"),
+        ({"candidate": forecast(9.5)}, "5 % is less than the 10 % asked after 0 moves for gain"),
         ({"candidate": forecast(11.0)}, "0 % is less than"),
         ({"move_cost": MoveCost(3000.0, 8 * 3000.0, 0.5, 8, 8)}, "does not pay for 8 start and 8 stop in 50 min, 50 %"),
         ({"moved_at_s": [9.8 * HOUR_S]}, "the last move was 12 min ago"),
@@ -64,8 +72,8 @@ def test_a_finite_latency_is_all_gain_where_today_s_has_no_end() -> None:
         ({"move_cost": None, "blocked": "give 1 surge GPU"}, "but give 1 surge GPU"),
         ({"candidate": forecast(1.0, gpus=9)}, "takes 9 GPUs of h100, and there are 8"),
         ({"candidate": forecast(1.0, misses=0.3)}, "the new plan breaks its bounds"),
-        ({"moved_at_s": [h * HOUR_S for h in range(6)]}, "50 % is less than the 80 % asked after 6 moves"),
-        ({"moved_at_s": [-14.1 * HOUR_S, *(h * HOUR_S for h in range(-13, -7))]}, "the 80 % asked after 6 moves"),
+        ({"moved_at_s": [h * HOUR_S for h in range(6)]}, "50 % is less than the 80 % asked after 6 moves for gain"),
+        ({"moved_at_s": [-14.1 * HOUR_S, *(h * HOUR_S for h in range(-13, -7))]}, "80 % asked after 6 moves"),
         ({"moved_at_s": [h * HOUR_S / 3 for h in range(22)]}, "22 moves in a day are enough"),
     ],
 )  # fmt: skip
@@ -144,6 +152,28 @@ def test_a_bound_is_mended_however_little_and_however_many_moves_there_were(less
     cheaper = replace(below, today=in_dollars(100.0, 0.0), candidate=in_dollars(100.0 * (1.0 - less), 0.0))
     least = 0.1 * 2.0 ** max(0, moves - 3)
     assert (decide(cheaper).action == "move") is (less >= least)
+
+
+@pytest.mark.parametrize("mended", range(8))
+def test_moves_that_mend_a_bound_make_gain_no_harder(mended: int) -> None:
+    """After six of them a plan for a quarter less was left alone for five hours, as a tenth was asked of it no more."""
+    moved = [2 * HOUR_S + 0.5 * HOUR_S * i for i in range(8)]
+    cheaper = situation(
+        today=in_dollars(100.0, 0.0),
+        candidate=in_dollars(75.0, 0.0),
+        moved_at_s=moved,
+        mended_at_s=moved[:mended],
+    )
+    assert (decide(cheaper).action == "move") is (8 - mended <= 4)
+
+
+@pytest.mark.parametrize("breaks", [0.0, 1e-6, ALIKE, 2 * ALIKE])
+@pytest.mark.parametrize("times", [0.8, 1.05, 1.25])
+def test_a_bound_broken_by_noise_is_mended_where_that_costs_little(breaks: float, times: float) -> None:
+    """A quarter more was paid for hours, for a p95 of 60.2 seconds where 60 were asked."""
+    decision = decide(situation(today=in_dollars(100.0, breaks), candidate=in_dollars(100.0 * times, 0.0)))
+    assert (decision.action == "move") is (times < 1.0 or (breaks > 0.0 and (times < 1.1 or breaks > ALIKE)))
+    assert decision.mends is (decision.action == "move" and breaks > 0.0)
 
 
 def test_how_long_traffic_stays_is_learnt_from_its_changes() -> None:

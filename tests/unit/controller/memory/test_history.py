@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from cascadia.controller.memory.history import Entry, History, changed_at_s, moved_at_s, read_history
+from cascadia.controller.memory.history import (
+    Entry,
+    History,
+    changed_at_s,
+    mended_at_s,
+    moved_at_s,
+    read_history,
+)
 from cascadia.domain.errors import BadInput
 
 ENTRIES = [
@@ -21,6 +28,23 @@ def test_what_was_added_is_read_back_in_order(tmp_path: Path) -> None:
     assert read_history(tmp_path / "run") == ENTRIES
     assert moved_at_s(ENTRIES) == [3.0]
     assert changed_at_s(ENTRIES) == [0.5]
+
+
+@pytest.mark.parametrize(
+    ("facts", "mends"),
+    [
+        ({"mends": True, "gain": 0.2}, True),
+        ({"mends": False, "gain": 1.0}, False),
+        ({"gain": 1.0}, True),
+        ({}, False),
+    ],
+)
+def test_moves_are_told_apart_by_what_they_were_decided_for(facts: dict[str, object], mends: bool) -> None:
+    decided = Entry(2.0, "decision", "move", facts)
+    assert (
+        mended_at_s([decided, ENTRIES[2], Entry(5.0, "decision", "move", {"gain": 0.2}), ENTRIES[2]])
+        == [3.0] * mends
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 5, 20])
