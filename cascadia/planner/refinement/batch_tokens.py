@@ -7,6 +7,7 @@ fewer iterations. (Sarathi-Serve section 4.2; Cascadia appendix F tunes it for e
 from collections.abc import Iterator
 from dataclasses import replace
 
+from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.problem import Judge, Stage
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
@@ -83,6 +84,33 @@ def rebudgeted(search: Search, chosen: Deployment) -> Search | None:
     return start_search(
         replace(problem, stages=stages, judge=judge), search.routings, search.threads, search.deadline
     )
+
+
+def with_fewest(search: Search) -> Search | None:
+    """The search with the fewest tokens an iteration that its engines start with, where the spec leaves them open;
+    None where that is its own.
+
+    Pipelines are best with few, and no step to few from a deployment without them tells.
+    """
+    problem = search.problem
+    stages = tuple(
+        replace(s, config=_fewest(s.config)) if s.searches_batch_tokens else s for s in problem.stages
+    )
+    judge = problem.judge
+    if judge.searches_batch_tokens and judge.config is not None:
+        judge = replace(judge, config=_fewest(judge.config))
+    if stages == problem.stages and judge == problem.judge:
+        return None
+    try:
+        changed = replace(problem, stages=stages, judge=judge)
+        return start_search(changed, search.routings, search.threads, search.deadline)
+    except (BadInput, Infeasible):
+        return None
+
+
+def _fewest(config: EngineConfig) -> EngineConfig:
+    enough = [tokens for tokens in LADDER if tokens >= config.max_num_seqs]
+    return replace(config, max_num_batched_tokens=min(config.max_num_batched_tokens, *enough))
 
 
 def _served(search: Search, stage: int) -> Stage | Judge:

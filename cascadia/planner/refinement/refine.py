@@ -16,6 +16,7 @@ Everything is counted in simulated requests, never in seconds, so that a plan ca
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.columns import allocate
 from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.fewer import count_of, groups, most_alike, scaled, with_count
 from cascadia.planner.deployment.shares import FINE, RATIOS, reshared
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
 from cascadia.planner.refinement.certified import best_certified, grown, missed
@@ -61,6 +63,10 @@ FEWER = Effort(combinations=250)
 TIGHTER = 4
 MARGIN, AT_MOST_BY = 0.95, 0.5
 """So often the bound on what is promised becomes tighter, by so much more than was wrong, at most by this factor."""
+
+MANY, TRIMMED, SIXTEENTHS, AFTER_TRIMMING = 8, 3, 16, 4
+"""Replicas of one shape from which on single steps are small. The best candidates of so many routings have replicas
+taken away, first by sixteenths of all; then the climb goes on for such a part of its budget."""
 
 SHARED_ANEW = 6
 """So many times at most, of each size of step, the best candidate's shares are stepped from, beyond the budget of all
@@ -144,7 +150,10 @@ def refine(
     if problem.objective.goal == "cost" and problem.objective.bounds:
         _tighten(state, composer, routings, effort)
     progress(f"refine: {len(state.seen)} cascades simulated")
-    _climb(state, simulations, [k for k in routings if state.menu(k)], light(search))
+    climbed = [k for k in routings if state.menu(k)]
+    _climb(state, simulations, climbed, light(search))
+    if problem.objective.goal == "cost" and problem.objective.bounds and _trim(state):
+        _climb(state, len(state.seen) + simulations // AFTER_TRIMMING, climbed, light(search))
     if just_carried and not equal_parts and problem.objective.goal != "latency":
         # After the climb: most are too slow, and would draw its steps to what is too slow as well.
         starts += (fullest := just_carrying(search, usd_needed(loop.references)))
@@ -276,6 +285,48 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: 
         room = simulations - len(state.seen)
         steps = [d for d in neighbours(state, here.deployment, routings, light) if d.key not in state.seen]
         state.simulate(steps[:room])
+
+
+def _trim(state: Refinement) -> bool:
+    """Takes replicas from the best candidates while these keep the bounds, and tells whether any is cheaper then.
+
+    Where a stage has dozens, a climb by single steps has spent its budget before it is where the bounds are kept.
+    """
+    problem = state.search.problem
+    ordered = sorted(
+        (c for c in state.seen.values() if within_limits(problem, c)), key=lambda c: rank(problem, c)
+    )
+    of_each = {c.deployment.routing: c for c in reversed(ordered)}
+    first = [c for c in ordered if of_each[c.deployment.routing] is c][:TRIMMED]
+    found = [_trimmed(state, c) for c in first if most_alike(c.deployment) >= MANY]
+    return bool(found) and min(rank(problem, c) for c in found) < rank(problem, ordered[0])
+
+
+def _trimmed(state: Refinement, here: Candidate) -> Candidate:
+    """`here` with the fewest replicas that keep the bounds: of all shapes alike, then of one after the other."""
+    whole = here.deployment
+    here = _fewest(state, here, SIXTEENTHS, lambda part: scaled(whole, part / SIXTEENTHS))
+    for group in groups(whole):
+        now = here.deployment
+        here = _fewest(state, here, count_of(now, group), partial(with_count, now, group))
+    return here
+
+
+def _fewest(state: Refinement, here: Candidate, count: int, make: Callable[[int], Deployment]) -> Candidate:
+    """The candidate of the least number that keeps the bounds, as those of larger ones do. `here` is that of
+    `count`."""
+    least = 0
+    while count - least > 1 and not state.search.deadline.leaves_out("fewer replicas"):
+        third = max(1, (count - least) // 3)
+        tried = {n: make(n) for n in sorted({least + third, count - third})}
+        by_key = {c.deployment.key: c for c in state.simulate(tried.values())}
+        for n, each in tried.items():
+            c = by_key.get(each.key)
+            if c is not None and within_limits(state.search.problem, c):
+                here, count = c, n
+                break
+            least = n
+    return here
 
 
 def _share_anew(state: Refinement) -> None:

@@ -19,7 +19,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.joined import Joined
-from cascadia.planner.refinement.batch_tokens import rebudgeted
+from cascadia.planner.refinement.batch_tokens import rebudgeted, with_fewest
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, rank, refine
 from cascadia.planner.refinement.thrift import Thrift, cheapest_beside, seeks
 from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
@@ -146,14 +146,20 @@ def searched(
     best, tried = refine(search, loop, effort=effort, progress=progress, starts=starts)
     if search.deadline.passed:
         return Found(best, tuple(tried), search, loop)
-    if best is not None and (anew := rebudgeted(search, best.deployment)) is not None:
-        progress("once more, with as many tokens an iteration as was found to help")
+    if best is not None and (anew := _with_other_budgets(search, best)) is not None:
+        progress("once more, with another number of tokens an iteration")
         loop = bilevel(anew, solver_of(anew), progress)
         again, more = refine(anew, loop, effort=effort, progress=progress, starts=[*starts, best.deployment])
         if again is not None and rank(search.problem, again) <= rank(search.problem, best):
             best = again
         search, tried = anew, [*tried, *more]
     return Found(best, tuple(tried), search, loop)
+
+
+def _with_other_budgets(search: Search, best: Candidate) -> Search | None:
+    """The search with the numbers of tokens that help `best`; where none does and cost is sought, with the fewest."""
+    anew = rebudgeted(search, best.deployment)
+    return with_fewest(search) if anew is None and search.problem.objective.goal == "cost" else anew
 
 
 def parts(cluster: Cluster) -> Iterator[Sequence[Pool]]:
