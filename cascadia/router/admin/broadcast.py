@@ -1,10 +1,13 @@
 """An operator's commands, done by all processes of a router: whichever is asked does it, and tells the others.
 
-A process that takes a dead one's place asks the others for their overrides, and does the same.
+One command at a time, whichever processes are asked: each of two drains would see the other's replica as still there,
+and of two documents each process would keep the one that came to it last. A process that takes a dead one's place asks
+the others for their overrides, and does the same.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal, Protocol
@@ -23,6 +26,8 @@ from cascadia.router.ui.process_state import Gears, Process, replica_state, stat
 LONGEST_WAIT_S = 600.0
 PATIENCE_S = 30.0
 """To read a plan takes a process longer than to tell a figure."""
+TURN_S = 2 * PATIENCE_S
+"""For the command before to be done."""
 _LOOK_S = 0.02
 
 
@@ -68,6 +73,10 @@ class Peers(Protocol):
         self, what: str, body: bytes = b"", patience_s: float = 1.0, *, successor: bool = False
     ) -> dict[int, bytes]: ...
 
+    async def tell(self, what: str, body: bytes, patience_s: float) -> None: ...
+
+    def turn(self, patience_s: float) -> AbstractAsyncContextManager[None]: ...
+
 
 class OperatedGears(Pinnable, Gears, Protocol):
     """Gears that are shown and may be pinned."""
@@ -98,6 +107,7 @@ class Operator:
     def __init__(self, router: Operated) -> None:
         self._router = router
         self.overrides: list[Override] = []
+        self._caught_up = asyncio.Event()
         router.peers.answers.update(
             {
                 "put": self._told,
@@ -105,15 +115,19 @@ class Operator:
                 "reload": self._reload_too,
                 "state": self._state,
                 "running": self._running,
+                "draining": self._draining,
             }
         )
 
     async def catch_up(self) -> None:
-        """Repeats the overrides that were made before this process began."""
-        for answer in (await self._router.peers.ask("what was put")).values():
-            for what, body in orjson.loads(answer):
-                await self._do(Override(what, body.encode()))
-            return
+        """Repeats the overrides that were made before this process began; what it is told meanwhile comes after."""
+        try:
+            for answer in (await self._router.peers.ask("what was put")).values():
+                for what, body in orjson.loads(answer):
+                    await self._do_here(Override(what, body.encode()))
+                return
+        finally:
+            self._caught_up.set()
 
     def forget(self) -> None:
         """Has the files in force again, and the load decide of gears. Who drains goes on."""
@@ -127,36 +141,34 @@ class Operator:
 
     async def thresholds(self, body: bytes) -> None:
         """Raises `BadInput`."""
-        await self._everywhere(Override("thresholds", body))
+        await self._put(Override("thresholds", body))
 
     async def gear(self, body: bytes) -> None:
         """Raises `BadInput`."""
-        await self._everywhere(Override("gear", body))
+        await self._put(Override("gear", body))
 
     async def plan(self, body: bytes) -> None:
         """Raises `BadInput`."""
-        await self._everywhere(Override("plan", body))
+        await self._put(Override("plan", body))
 
     async def reload(self) -> dict[str, Any]:
         """Raises `Refused` where there are no files."""
         reloader = self._router.reloader
         if reloader is None:
             raise Refused(409, "no_files", "This router was not started from files.")
-        told = await reloader.reload("admin")
-        await self._router.peers.ask("reload", patience_s=PATIENCE_S, successor=True)
+        async with self._turn():
+            told = await reloader.reload("admin")
+            await self._router.peers.tell("reload", b"", PATIENCE_S)
         return told._asdict() | {"plan": self._router.digest}
 
     async def drain(self, name: str, *, wait_s: float, force: bool) -> dict[str, Any]:
         """Returns when nothing runs there any more, or after `wait_s`. Raises `Refused`."""
-        stage, replica = _named(self._router, name)
-        others = [r for r in stage.replicas if r is not replica and r.state in ("ready", "starting")]
-        if not others and not force and replica.state != "draining":
-            message = (
-                f"{name!r} is the last replica of {stage.name!r} that takes requests; force=true does it."
-            )
-            raise Refused(409, "last_replica", message)
-        which = _which(stage, replica)
-        await self._everywhere(Override("drain", which))
+        async with self._turn():
+            stage, replica = _named(self._router, name)
+            which = _which(stage, replica)
+            if not force and replica.state != "draining":
+                await self._check_others(stage, replica)
+            await self._everywhere(Override("drain", which))
         loop = asyncio.get_running_loop()
         wait_s = min(LONGEST_WAIT_S, max(0.0, wait_s)) if isfinite(wait_s) else LONGEST_WAIT_S
         until_s = loop.time() + wait_s
@@ -168,13 +180,38 @@ class Operator:
 
     async def undrain(self, name: str) -> dict[str, Any]:
         """Raises `Refused`."""
-        stage, replica = _named(self._router, name)
-        await self._everywhere(Override("undrain", _which(stage, replica)))
+        async with self._turn():
+            stage, replica = _named(self._router, name)
+            await self._everywhere(Override("undrain", _which(stage, replica)))
         return replica_state(replica)
+
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """This command alone. Raises `Refused` where the one before goes on and on."""
+        async with AsyncExitStack() as held:
+            try:
+                await held.enter_async_context(self._router.peers.turn(TURN_S))
+            except TimeoutError:
+                raise Refused(503, "busy", "Another command is not done yet.") from None
+            yield
+
+    async def _put(self, override: Override) -> None:
+        async with self._turn():
+            await self._everywhere(override)
 
     async def _everywhere(self, override: Override) -> None:
         await self._do(override)
-        await self._router.peers.ask("put", override.message, PATIENCE_S, successor=True)
+        await self._router.peers.tell("put", override.message, PATIENCE_S)
+
+    async def _check_others(self, stage: Stage, replica: Replica) -> None:
+        """Raises `Refused` where `replica` is the last of `stage` that takes requests."""
+        # Of a drain that another process took this one may not have heard, where it was too slow.
+        told = await self._router.peers.ask("draining")
+        draining = {which for answer in told.values() for which in answer.split(b"\n")}
+        others = (r for r in stage.replicas if r is not replica and r.state in ("ready", "starting"))
+        if all(_which(stage, other) in draining for other in others):
+            message = f"{replica.name!r} is the last replica of {stage.name!r} that takes requests; force=true does it."
+            raise Refused(409, "last_replica", message)
 
     async def _do(self, override: Override) -> None:
         """Here. What a later one makes void is forgotten."""
@@ -209,15 +246,26 @@ class Operator:
 
     async def _told(self, message: bytes) -> bytes:
         what, _, body = message.partition(b"\n")
-        try:
-            await self._do(Override(what.decode("ascii"), body))
-        except BadInput as error:
-            # Its files are others than those of the process that took it.
-            self._router.events.line({"event": "admin", "put": what.decode("ascii"), "error": str(error)})
+        await self._caught_up.wait()
+        await self._do_here(Override(what.decode("ascii"), body))
         return b"done"
 
+    async def _do_here(self, override: Override) -> None:
+        try:
+            await self._do(override)
+        except BadInput as error:
+            # Its files are others than those of the process that took it.
+            self._router.events.line({"event": "admin", "put": override.what, "error": str(error)})
+
+    async def _draining(self, _: bytes) -> bytes:
+        return b"\n".join(self._drained)
+
+    @property
+    def _drained(self) -> set[bytes]:
+        return {_which(stage, r) for stage, r in self._router.replicas if r.state == "draining"}
+
     async def _say(self, _: bytes) -> bytes:
-        draining = {_which(stage, r) for stage, r in self._router.replicas if r.state == "draining"}
+        draining = self._drained
         # A drain ends with its replica: who has its address by now is another.
         told = [one for one in self.overrides if one.what != "drain" or one.body in draining]
         return orjson.dumps([[override.what, override.body.decode()] for override in told])

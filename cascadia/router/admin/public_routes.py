@@ -1,5 +1,6 @@
 """Routes that FastAPI serves: models, health, metrics, version, and the description of the whole API."""
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any, Protocol
 
@@ -16,9 +17,8 @@ from cascadia.router.openai.requests import APIS
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import RouterSettings
-from cascadia.router.telemetry.figures import figures
+from cascadia.router.telemetry.kept_figures import KeptFigures
 from cascadia.router.telemetry.merge import merged
-from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.routes import add_ui
 
 
@@ -43,7 +43,7 @@ class Peers(Protocol):
     @property
     def number(self) -> int: ...
 
-    async def ask(self, what: str) -> dict[int, bytes]: ...
+    async def ask(self, what: str, *, successor: bool = False) -> dict[int, bytes]: ...
 
 
 class Public(Protocol):
@@ -74,7 +74,7 @@ class Public(Protocol):
     def departing(self) -> Iterable[Replica]: ...
 
     @property
-    def metrics(self) -> Metrics: ...
+    def figures(self) -> KeptFigures: ...
 
     @property
     def observers(self) -> Observers: ...
@@ -148,10 +148,25 @@ def _add_state(app: FastAPI, router: Public) -> None:
 
     @app.get("/metrics", summary="For Prometheus.", response_class=Response)
     async def metrics() -> Response:
-        told = await figures(router.metrics.registry)
+        told = await router.figures.now()
         if router.peers.count > 1:
-            told = merged({router.peers.number: told} | await router.peers.ask("metrics"))
+            told = await asyncio.to_thread(
+                _of_all, router, told, await router.peers.ask("metrics", successor=True)
+            )
         return Response(told, media_type=CONTENT_TYPE_LATEST)
+
+
+def _of_all(router: Public, own: bytes, answers: dict[int, bytes]) -> bytes:
+    """Figures of this process, of those that answered, and what is kept of others."""
+    texts, names, number = {}, {router.figures.name}, router.peers.number
+    for other, answer in answers.items():
+        name, _, texts[other] = answer.partition(b"\n")
+        names.add(name.decode())
+    kept, stale = router.figures.others(names)
+    if number in texts:
+        # Its successor has its number.
+        return merged(texts, [*kept, own], stale)
+    return merged(texts | {number: own}, kept, stale)
 
 
 def _add_models(app: FastAPI, router: Public) -> None:

@@ -5,6 +5,7 @@ validation cost more than the whole of a request's way through `service`.
 """
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from cascadia.router.replicas.stage import Stage
 from cascadia.router.server.peers import Peers
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.figures import figures
+from cascadia.router.telemetry.kept_figures import KeptFigures
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
@@ -68,7 +70,9 @@ class Router:
         self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
         self._gate = gate
         self.peers = peers or Peers()
-        self.peers.answers["metrics"] = self._figures
+        folder = self.peers.folder if self.peers.count > 1 else None
+        self.figures = KeptFigures(folder, partial(figures, self.metrics.registry))
+        self.peers.answers["metrics"] = self.figures.told
         self.operator = Operator(self)
         self.observers = Observers(settings, self.metrics, self)
         self.examiner = Examiner(settings.limits, self.metrics.not_examined)
@@ -188,6 +192,7 @@ class Router:
             await self.admin.start()
         if self.reloader is not None:
             self.reloader.start()
+        await self.figures.start()
         await self.peers.start()
         await self.operator.catch_up()
 
@@ -211,6 +216,7 @@ class Router:
         self.events.flush()
         await self.observers.stop()
         await self.examiner.stop()
+        await self.figures.stop()
 
     def _activated(
         self,
@@ -231,6 +237,3 @@ class Router:
             known=known,
             load=self.load,
         )
-
-    async def _figures(self, _: bytes = b"") -> bytes:
-        return await figures(self.metrics.registry)

@@ -2,13 +2,18 @@
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+import fcntl
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 from cascadia.router.telemetry.internal_errors import tell
 
 PATIENCE_S = 1.0
 """Who does not answer within this time is left out."""
+
+TURN_LOOK_S = 0.01
+_TURN = "turn.lock"
 
 Answer = Callable[[bytes], Awaitable[bytes]]
 
@@ -23,6 +28,7 @@ class Peers:
         self.answers: dict[str, Answer] = {}
         self._server: asyncio.Server | None = None
         self._inode = 0
+        self._turn = asyncio.Lock()
 
     async def start(self) -> None:
         if self.count > 1:
@@ -49,6 +55,39 @@ class Peers:
         asked = (self._one(number, what.encode("ascii") + b"\n" + body, patience_s) for number in others)
         found = zip(others, await asyncio.gather(*asked), strict=True)
         return {number: answer for number, answer in found if answer}
+
+    async def tell(self, what: str, body: bytes, patience_s: float) -> None:
+        """Tells all others, and those as well that come while the others are told: they may have asked, for what is in
+        force, one that did not know it yet."""
+        told: dict[int, tuple[int, int]] = {}
+        while new := {n: i for n, i in self._there().items() if told.get(n) != i}:
+            message = what.encode("ascii") + b"\n" + body
+            await asyncio.gather(*(self._one(number, message, patience_s) for number in new))
+            told |= new
+
+    @contextlib.asynccontextmanager
+    async def turn(self, patience_s: float) -> AsyncIterator[None]:
+        """One of all processes at a time; one that dies has it no more. Raises `TimeoutError`."""
+        async with contextlib.AsyncExitStack() as held:
+            async with asyncio.timeout(patience_s):
+                await held.enter_async_context(self._turn)
+                if self.count > 1:
+                    lock = os.open(self.folder / _TURN, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                    held.callback(os.close, lock)
+                    while not _taken(lock):
+                        await asyncio.sleep(TURN_LOOK_S)
+            yield
+
+    def _there(self) -> dict[int, tuple[int, int]]:
+        """Processes that listen beside this one, each by its number with what tells it from its successor."""
+        found = {}
+        for number in range(self.count) if self.count > 1 else ():
+            with contextlib.suppress(FileNotFoundError):
+                socket = self._path(number).stat()
+                if number != self.number or socket.st_ino != self._inode:
+                    # The number of an inode that is free is given again.
+                    found[number] = socket.st_ino, socket.st_ctime_ns
+        return found
 
     @property
     def _succeeded(self) -> bool:
@@ -82,3 +121,11 @@ class Peers:
 
     def _path(self, number: int) -> Path:
         return self.folder / f"{number}.sock"
+
+
+def _taken(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

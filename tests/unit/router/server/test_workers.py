@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import httpx
 import pytest
 import uvloop
+from prometheus_client.parser import text_string_to_metric_families
 
 from cascadia.domain.errors import BadInput
 from cascadia.router.server.workers import shared
@@ -82,6 +83,9 @@ def test_counters_and_histograms_are_added_and_gauges_kept_apart() -> None:
     assert found[("cascadia_request_seconds_sum",)] == 3.0
     assert found["cascadia_in_flight", ("worker", "0")] == found["cascadia_in_flight", ("worker", "1")] == 2
     assert found[("cascadia_workers",)] == 2
+
+
+REQUESTS = "cascadia_requests_total[('model', 'small'), ('status', '200')]"
 
 
 def workers_of(parent: int) -> list[int]:
@@ -177,6 +181,68 @@ async def until_one_plan(url: str, *, but: str) -> str:
         while len(plans := await plans_of(url, 12)) != 1 or but in plans:
             pass
     return plans.pop()
+
+
+def test_no_counter_goes_back_where_a_process_is_slow_dies_or_leaves(tmp_path: Path) -> None:
+    """Prometheus takes a smaller sum for a new beginning, and counts all of it once more."""
+
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
+            last: dict[str, float] = {}
+
+            async def look() -> dict[str, float]:
+                """Any process may be asked, but for one that sleeps: it is left to others."""
+                nonlocal last
+                while True:
+                    try:
+                        async with httpx.AsyncClient(timeout=2.5, trust_env=False) as client:
+                            text = (await client.get(f"{url}/metrics")).text
+                        break
+                    except httpx.TimeoutException:
+                        continue
+                families = list(text_string_to_metric_families(text))
+                counted = {
+                    f"{sample.name}{sorted(sample.labels.items())}": sample.value
+                    for family in families
+                    if family.type in ("counter", "histogram")
+                    for sample in family.samples
+                }
+                back = {name: value for name, value in last.items() if counted.get(name, -1.0) < value}
+                assert back == {}
+                last = counted
+                figures = {sample.name: sample.value for family in families for sample in family.samples}
+                return figures | {"requests": counted.get(REQUESTS, 0.0)}
+
+            async def looked(holds: Callable[[dict[str, float]], bool]) -> None:
+                # More than once: each may come to another process.
+                for _ in range(4):
+                    await once(holds, look)
+
+            assert [await asked(url) for _ in range(30)] == [200] * 30
+            await looked(lambda found: (found["requests"], found["cascadia_workers"]) == (30, 2))
+            first = workers_of(process.pid)[0]
+            os.kill(first, signal.SIGSTOP)
+            for _ in range(4):
+                found = await look()
+                assert (found["requests"], found["cascadia_workers"], found["cascadia_workers_stale"]) == (
+                    30,
+                    1,
+                    1,
+                )
+            os.kill(first, signal.SIGCONT)
+            await looked(lambda found: (found["cascadia_workers"], found["cascadia_workers_stale"]) == (2, 0))
+            for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL):
+                before = set(workers_of(process.pid))
+                os.kill(min(before), number)
+                while min(before) in workers_of(process.pid):
+                    await look()
+                await until(lambda: len(workers_of(process.pid)) == 2)
+                await looked(lambda found: (found["requests"], found["cascadia_workers"]) == (30, 2))
+            assert [await asked(url) for _ in range(10)] == [200] * 10
+            await looked(lambda found: found["requests"] == 40)
+
+    uvloop.run(main())
 
 
 def test_a_process_that_takes_anothers_place_goes_on_with_what_is_in_force(tmp_path: Path) -> None:

@@ -150,6 +150,40 @@ def test_a_drain_ends_with_its_replica_and_is_not_that_of_who_has_its_address_la
     uvloop.run(main())
 
 
+def test_two_drains_at_one_moment_leave_a_stage_a_replica_whichever_processes_take_them(
+    tmp_path: Path,
+) -> None:
+    async def main() -> None:
+        small, other, large = FakeEngine("s"), FakeEngine("o"), FakeEngine("l")
+        async with started(small, other, large), two(tmp_path, [small, other], large) as up:
+
+            async def drained(name: str) -> int:
+                async with httpx.AsyncClient(timeout=60, trust_env=False, headers=up.header) as client:
+                    answer = await client.post(f"{up.admin_url}/replicas/{name}/drain")
+                assert answer.status_code == 200 or answer.json()["error"]["code"] == "last_replica"
+                return answer.status_code
+
+            for _ in range(20):
+                assert sorted(await asyncio.gather(drained("small-0"), drained("small-1"))) == [200, 409]
+                await asyncio.gather(*(up.admin("POST", f"replicas/small-{i}/undrain") for i in range(2)))
+                await up.until_states("ready")
+
+    uvloop.run(main())
+
+
+def test_of_documents_put_at_one_moment_all_processes_have_the_same_one_in_force(tmp_path: Path) -> None:
+    async def main() -> None:
+        small, large = FakeEngine("s"), FakeEngine("l")
+        async with started(small, large), two(tmp_path, [small], large) as up:
+            for _ in range(20):
+                scores = (10, 20, 30, 40)
+                await asyncio.gather(*(up.admin("PUT", "thresholds", json={"small": s}) for s in scores))
+                found = await once(lambda state: state["processes"] == 2, up.state)
+                assert len(found["plans"]) == 1
+
+    uvloop.run(main())
+
+
 def test_the_page_of_any_process_shows_what_all_of_them_did(tmp_path: Path) -> None:
     async def main() -> None:
         small, large = FakeEngine("s"), FakeEngine("l")
