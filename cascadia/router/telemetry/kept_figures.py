@@ -86,7 +86,8 @@ class KeptFigures:
                 stale += not _ended(path)
         # Read last: who is not found above any more is counted there.
         names, past = _past(self._folder)
-        return Kept([past, *(text for name, text in texts.items() if name not in names)], stale)
+        texts = {name: text for name, text in texts.items() if name not in names}
+        return Kept([*texts.values(), *filter(None, [past])], stale)
 
     def _begin(self, folder: Path) -> None:
         self._lock = _held(folder / f"{self.name}{_LOCK}")

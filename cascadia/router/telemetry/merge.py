@@ -4,6 +4,7 @@ Counters and histograms are added up; gauges get the label `worker`, since a sum
 """
 
 from collections.abc import Iterable, Iterator
+from math import floor
 
 from prometheus_client import generate_latest
 from prometheus_client.metrics_core import Metric
@@ -13,6 +14,10 @@ from prometheus_client.samples import Sample
 from cascadia.router.telemetry.figures import Families
 
 COUNTED = ("counter", "histogram")
+_GRID = 2.0**20
+_FINE_BELOW = 2.0**33
+"""Multiples of 1 / `_GRID` below this, and whole numbers below 2^53, add up to the same in any order. Sums that are
+rounded in another order go back by a last digit, which is a new beginning to Prometheus."""
 
 
 def merged(texts: dict[int, bytes], kept: Iterable[bytes] = (), stale: int = 0) -> bytes:
@@ -69,7 +74,11 @@ class _Sums:
                 key = sample.name, frozenset(sample.labels.items())
                 if key not in self._sums:
                     family.samples.append(Sample(sample.name, sample.labels, 0.0))
-                self._sums[key] = self._sums.get(key, 0.0) + sample.value
+                self._sums[key] = self._sums.get(key, 0.0) + _on_grid(sample.value)
+
+
+def _on_grid(value: float) -> float:
+    return floor(value * _GRID) / _GRID if abs(value) < _FINE_BELOW else value
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

@@ -191,16 +191,11 @@ def test_no_counter_goes_back_where_a_process_is_slow_dies_or_leaves(tmp_path: P
         async with started(engine), serving(tmp_path, engine, 2) as (process, url, _):
             last: dict[str, float] = {}
 
-            async def look() -> dict[str, float]:
-                """Any process may be asked, but for one that sleeps: it is left to others."""
+            async def look(client: httpx.AsyncClient | None = None) -> dict[str, float]:
+                """Without a `client` any process may be asked."""
                 nonlocal last
-                while True:
-                    try:
-                        async with httpx.AsyncClient(timeout=2.5, trust_env=False) as client:
-                            text = (await client.get(f"{url}/metrics")).text
-                        break
-                    except httpx.TimeoutException:
-                        continue
+                async with httpx.AsyncClient(timeout=60, trust_env=False) as fresh:
+                    text = (await (client or fresh).get(f"{url}/metrics")).text
                 families = list(text_string_to_metric_families(text))
                 counted = {
                     f"{sample.name}{sorted(sample.labels.items())}": sample.value
@@ -221,10 +216,10 @@ def test_no_counter_goes_back_where_a_process_is_slow_dies_or_leaves(tmp_path: P
 
             assert [await asked(url) for _ in range(30)] == [200] * 30
             await looked(lambda found: (found["requests"], found["cascadia_workers"]) == (30, 2))
-            first = workers_of(process.pid)[0]
-            os.kill(first, signal.SIGSTOP)
-            for _ in range(4):
-                found = await look()
+            first, second = workers_of(process.pid)
+            async with client_of(second, url) as client:
+                os.kill(first, signal.SIGSTOP)
+                found = await look(client)
                 assert (found["requests"], found["cascadia_workers"], found["cascadia_workers_stale"]) == (
                     30,
                     1,
@@ -496,6 +491,17 @@ async def streamed(url: str) -> None:
 async def whole(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     assert (await asyncio.wait_for(reader.read(), 60)).endswith(b"[DONE]\n\n\r\n0\r\n\r\n")
     writer.close()
+
+
+@asynccontextmanager
+async def client_of(pid: int, url: str) -> AsyncIterator[httpx.AsyncClient]:
+    """Client whose connection this process has taken."""
+    while True:
+        async with httpx.AsyncClient(timeout=60, trust_env=False) as client:
+            answer = await client.get(f"{url}/health")
+            if answer.extensions["network_stream"].get_extra_info("client_addr")[1] in clients_of(pid, url):
+                yield client
+                return
 
 
 def clients_of(pid: int, url: str) -> set[int]:
