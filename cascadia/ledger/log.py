@@ -65,9 +65,14 @@ def _are_counts(tokens: Any) -> bool:
 
 
 def _lines(paths: Sequence[Path]) -> Iterator[tuple[str, dict[str, Any]]]:
+    seen: set[tuple[int, int]] = set()
     for path in paths:
         if not path.is_file():
             raise BadInput(str(path), "no such file", "name a router's log")
+        found = path.stat()
+        if (found.st_dev, found.st_ino) in seen:
+            raise BadInput(str(path), "is named twice, and would count twice", "name each log once")
+        seen.add((found.st_dev, found.st_ino))
         try:
             with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
                 yield from _requests(path, file)

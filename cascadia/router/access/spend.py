@@ -27,11 +27,13 @@ Sums = dict[str, dict[str, float]]
 
 
 class PartlyRead(OSError):
-    """Part of a book that could not be read; `others` is what could."""
+    """Part of a book that could not be read or written; `others` is what could be read. `written`: whether what was
+    charged here is in it."""
 
-    def __init__(self, what: str, others: Sums) -> None:
+    def __init__(self, what: str, others: Sums, *, written: bool) -> None:
         super().__init__(what)
         self.others = others
+        self.written = written
 
 
 class Book(Protocol):
@@ -116,6 +118,8 @@ class Spending:
                 self._learn(month, await self.book.exchange(month, self._mine.get(month, {})))
             except PartlyRead as error:
                 self._learn(month, error.others)
+                if not error.written:
+                    self._changed.add(month)
                 self._failed("file")
             except (StoreFailed, OSError) as error:
                 self._changed.add(month)

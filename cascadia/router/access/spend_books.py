@@ -58,25 +58,37 @@ class FileBook:
 
     def _exchange(self, month: str, mine: Sums) -> Sums:
         with self._turn:
-            own = self._own or self._taken()
             self._told[month] = mine
+            failed = self._written(month)
+            others, unread = self._of_others(month)
+            if failed is not None or unread:
+                raise PartlyRead(str(failed or unread), others, written=failed is None)
+            return others
+
+    def _written(self, month: str) -> OSError | None:
+        """Why what was charged here could not be written. A disk that is full or read-only can be read all the same,
+        and says which budgets are spent."""
+        try:
+            own = self._own or self._taken()
             sums = {name: added(self._before.get(name, {}), self._told.get(name, {}))
                     for name in self._before.keys() | self._told.keys()}  # fmt: skip
-            _write(own, sums)
-            return self._of_others(own, month)
+            _write(own, sums, month)
+        except OSError as error:
+            return error
+        return None
 
-    def _of_others(self, own: Path, month: str) -> Sums:
-        """Sums of all but this process. Raises `PartlyRead`."""
+    def _of_others(self, month: str) -> tuple[Sums, str]:
+        """Sums of all but this process, and what could not be read of them."""
         others, torn = added({}, self._before.get(month, {})), []
         for path in sorted(self._folder.glob("spend-*.json")):
             try:
-                others = others if path == own else added(others, read_sums(path, month))
+                others = others if path == self._own else added(others, read_sums(path, month))
             except OSError:
                 torn.append(path.name)
-        if self._put_aside or torn:
-            self._put_aside = False
-            raise PartlyRead(f"{', '.join(torn) or 'what was put aside'} is no book of spend", others)
-        return others
+        if not self._put_aside and not torn:
+            return others, ""
+        self._put_aside = False
+        return others, f"{', '.join(torn) or 'what was put aside'} is no book of spend"
 
     def _taken(self) -> Path:
         """The first file that no process holds, as this process's own."""
@@ -175,9 +187,12 @@ def _sums(found: Any) -> Sums:
     return sums
 
 
-def _write(path: Path, sums: Months) -> None:
-    """The latest months of `sums`. One is named apart, as versions before had no other."""
-    latest, *earlier = sorted(sums, reverse=True)[: KEPT_MONTHS + 1]
+def _write(path: Path, sums: Months, month: str) -> None:
+    """The latest months of `sums`, and `month` whatever a clock said before. One is named apart, as versions before had
+    no other."""
+    latest, *earlier = sorted(
+        sorted(sums, key=lambda each: (each == month, each))[-KEPT_MONTHS - 1 :], reverse=True
+    )
     document = {"month": latest, "usd": sums[latest], "earlier": {month: sums[month] for month in earlier}}
     with atomic_write(path, 0o600) as part:
         part.write_text(json.dumps(document))

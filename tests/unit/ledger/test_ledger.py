@@ -136,6 +136,10 @@ def test_what_cannot_be_shared_out_is_told(tmp_path: Path) -> None:
     assert "line 2: is cut off" in done.stderr
     (tmp_path / "router.log").write_text('{"ts": 5, "status": 200, "tokens": {"small": 7}}\n')
     assert "leave no time between them" in run("ledger", str(tmp_path), str(tmp_path / "router.log")).stderr
+    (tmp_path / "again.log").symlink_to("router.log")
+    done = run("ledger", str(tmp_path), str(tmp_path / "router.log"), str(tmp_path / "again.log"))
+    assert done.exit_code == 2
+    assert "named twice" in done.stderr
 
 
 @pytest.mark.parametrize(

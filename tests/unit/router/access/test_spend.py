@@ -1,7 +1,10 @@
 """Budgets of keys in dollars: charged by stage, held over processes and restarts, forgotten with the month."""
 
 import asyncio
-from contextlib import AsyncExitStack
+import json
+import resource
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -170,6 +173,68 @@ def test_one_broken_book_hides_no_other(tmp_path: Path) -> None:
     (tmp_path / "spend-1.json").write_text("half of")
     (tmp_path / "spend-2.json").write_text('{"month": "2026-11", "usd": {"k": {"small": 7.0}}}')
     assert set(asyncio.run(main())) == {"file"}
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """No file of this process takes a byte."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def no_new_files(folder: Path) -> Iterator[None]:
+    """`folder` as on a disk that may only be read, to root too: the name of each lock is that of a folder."""
+    places = [folder / f"spend-{number}.lock" for number in range(2)]
+    for place in places:
+        place.mkdir()
+    try:
+        yield
+    finally:
+        for place in places:
+            place.rmdir()
+
+
+@pytest.mark.parametrize("broken", ["full", "read-only"])
+def test_a_budget_that_is_spent_stays_so_where_its_books_can_only_be_read(
+    tmp_path: Path, broken: str
+) -> None:
+    async def main() -> list[str]:
+        failures: list[str] = []
+        spending = Spending(failures.append, wall=lambda: NOVEMBER)
+        with full_disk() if broken == "full" else no_new_files(tmp_path):
+            await spending.start(FileBook(tmp_path))
+            assert spending.total_usd("k") == 47.0
+            spending.charge("k", "small", 1.0)
+            await spending.exchange()
+            assert spending.total_usd("k") == 48.0
+        # Once it can be written it is, though nothing more is charged; and nothing counts twice.
+        await spending.exchange()
+        assert spending.total_usd("k") == 48.0
+        await spending.stop()
+        return failures
+
+    for number, usd in enumerate((40.0, 7.0)):
+        book = {"month": "2026-11", "usd": {"k": {"small": usd}}}
+        (tmp_path / f"spend-{number}.json").write_text(json.dumps(book))
+    assert asyncio.run(main()) == ["file", "file"]
+    assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 41.0}}
+    assert read_sums(tmp_path / "spend-1.json", "2026-11") == {"k": {"small": 7.0}}
+
+
+def test_months_that_a_wrong_clock_told_do_not_take_the_place_of_this_one(tmp_path: Path) -> None:
+    async def main() -> None:
+        book = FileBook(tmp_path)
+        for month in ("2099-01", "2099-02", "2099-03", "2099-04", "2026-11"):
+            await book.exchange(month, {"k": {"small": 5.0}})
+        await book.close()
+
+    asyncio.run(main())
+    assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 5.0}}
 
 
 def test_a_clock_that_jumps_into_another_month_and_back_forgives_nothing(tmp_path: Path) -> None:
