@@ -27,6 +27,7 @@ from cascadia.controller.detect.slo_watch import LOOKED_AT_S, violation
 from cascadia.controller.detect.stale_scores import alike
 from cascadia.controller.detect.traffic_watch import TrafficWatch
 from cascadia.controller.detect.windows import Samples
+from cascadia.controller.memory.clock import Clock, in_words
 from cascadia.controller.memory.history import Entry, Kind, changed_at_s, latest_s, planned_gpus
 from cascadia.controller.memory.state import FileState, State, UnderWay
 from cascadia.controller.move.carry_out import Fleet, Journal, Timed, carry_out, towards
@@ -55,8 +56,8 @@ OTHER = 1.5
 
 
 class Controller:
-    """`log` gives the requests known by now; `clock` is Unix time. `steady_s`: seconds that pass, whoever sets that;
-    None: nobody does."""
+    """`log` gives the requests known by now, but for those before the Unix time that `forget` was told; `clock` is Unix
+    time. `steady_s`: seconds that pass, whoever sets that; None: nobody does."""
 
     def __init__(
         self,
@@ -72,26 +73,19 @@ class Controller:
         tell: Callable[[Entry], None] = lambda _: None,
         state: State | None = None,
         load: LoadSource | None = None,
+        forget: Callable[[float], None] = lambda _: None,
     ) -> None:
         self.settings = settings
         self.fleet = fleet
         self.state = state or FileState(settings.folder)
-        self.progress = Progress()
         self._log = log
+        self._forget = forget
         self._clock = clock
         self._steady_s = steady_s or clock
+        self._set = Clock(clock, self._steady_s)
         self._evaluations = evaluations
         self._speeds = speeds
-        self._journal = Journal(self.state, tell, clock)
-        self._traffic = TrafficWatch(
-            settings.detection,
-            clock,
-            lag_s=settings.lag_s,
-            arrivals_lag_s=settings.arrivals_lag_s,
-            seed=settings.seed,
-            # How much comes is the inner loop's business where there is one that follows it.
-            of_rate=lambda: self.scaler is None or not self.scaler.follows,
-        )
+        self._journal = Journal(self.state, tell, clock, self._steady_s)
         self._planning = Planning(settings, self._journal, replanner, evaluations, speeds)
         self._holder = Holder(
             Timed(fleet.backend, self._journal),
@@ -102,13 +96,28 @@ class Controller:
         self.scaler = self._scaler(load) if load is not None and settings.scales else None
         self._sized: Fleet = self.scaler or fleet
         self._prices = SpecPrices(settings.spec)
+        self._scored: tuple[Path, int] | None = None
+        self._begin_to_watch()
+        self._between = any(entry.kind == "failed" for entry in _last_move(self.state.entries()))
+
+    def _begin_to_watch(self) -> None:
+        """Whatever is remembered by the machine's clock begins here, and once more where that is set."""
+        settings = self.settings
+        self.progress = Progress()
+        self._traffic = TrafficWatch(
+            settings.detection,
+            self._clock,
+            lag_s=settings.lag_s,
+            arrivals_lag_s=settings.arrivals_lag_s,
+            seed=settings.seed,
+            # How much comes is the inner loop's business where there is one that follows it.
+            of_rate=lambda: self.scaler is None or not self.scaler.follows,
+        )
         self._planned_s = 0.0
         self._gpus_asked_s = self._scaled_asked_s = self._gears_looked_s = self._swings_asked_s = -inf
         self._quality_looked_s = self._scores_looked_s = -inf
-        self._scored: tuple[Path, int] | None = None
         self._swings = ""
         self._gears: tuple[Path, GearWatch | None] | None = None
-        self._between = any(entry.kind == "failed" for entry in _last_move(self.state.entries()))
 
     async def adopt(self) -> None:
         """Ends the move that a controller before this one was killed in: where its plan cannot be read any more, back
@@ -152,6 +161,7 @@ class Controller:
     async def tick(self) -> Decision | None:
         """Does what a window's end asks for; returns a decision, where there was one to make."""
         await self._leave_no_move_half_done()
+        self._look_at_the_clock()
         samples = self._log()
         await self._look_at_speeds(samples)
         self._look_for_changes(samples)
@@ -227,6 +237,19 @@ class Controller:
     def _waits(self) -> bool:
         return self.progress.phase in (Phase.COOLING, Phase.WANTING_SCORES)
 
+    def _look_at_the_clock(self) -> None:
+        """Where it was set, requests of before are of another time: with those of now they would be traffic that never
+        came, or a gap in it, and waits would end at once or not for days."""
+        by_s = self._set.set_by_s()
+        if not by_s:
+            return
+        now_s = self._clock()
+        self._forget(now_s)
+        self._begin_to_watch()
+        self._planned_s = now_s
+        what = f"set {in_words(by_s)}: traffic of before is not looked at, and what is usual is learnt anew"
+        self.note("clock", what, {"by_s": round(by_s, 3)})
+
     async def _look_at_speeds(self, samples: Samples) -> None:
         """Looks at replicas' speeds: who drifts is said; what was learnt is for the next plan."""
         if self._speeds is None:
@@ -273,9 +296,9 @@ class Controller:
             return
         self._gears_looked_s = now_s
         entries = self.state.entries()
-        if now_s < latest_s(entries, "gears") + DAY_S:
+        if now_s < latest_s(entries, "gears", now_s) + DAY_S:
             return
-        found = independence(*self._evaluations.by_gear(latest_s(entries, "moved")))
+        found = independence(*self._evaluations.by_gear(latest_s(entries, "moved", now_s)))
         if found is not None:
             self.note("gears", str(found), {"p": found.p, "looks": found.looks, "points": found.points})
 
@@ -364,7 +387,7 @@ class Controller:
         if self._evaluations is None or objective is None or soon:
             return None
         self._quality_looked_s = now_s
-        since_s = max(self._planned_s, latest_s(self.state.entries(), "moved"))
+        since_s = max(self._planned_s, latest_s(self.state.entries(), "moved", now_s))
         recent = samples.between(now_s - self.settings.move_policy.horizon_s, now_s)
         if len(recent) < self.settings.least_requests or not self._planning.fresh(since_s):
             return None
@@ -384,8 +407,8 @@ class Controller:
             return None
         self._scores_looked_s = now_s
         entries, plan = self.state.entries(), self.in_force()
-        changed_s = max(changed_at_s(entries), default=-inf)
-        begun_s = latest_s(entries, "begun")
+        changed_s = max(changed_at_s(entries, now_s), default=-inf)
+        begun_s = latest_s(entries, "begun", now_s)
         recent = samples.between(max(changed_s, now_s - policy.horizon_s), now_s)
         if now_s < begun_s + policy.cooldown_s or len(recent) < self.settings.least_requests:
             return None
@@ -498,7 +521,7 @@ class Controller:
         rate_rps: float | None,
         refines: bool,
     ) -> Decision:
-        asked_s = self._clock()
+        asked_s = self._steady_s()
         observed = await self.fleet.backend.observe()
         there = observed.gpus
         basis = None if self.scaler is None else self.scaler.basis(self.in_force(), rate_rps)

@@ -141,7 +141,7 @@ def _made(
     from cascadia.controller.service.metrics import Figures
     from cascadia.controller.speed.watch import LocalEngines, SpeedWatch
 
-    speeds = SpeedWatch(LocalEngines(settings.folder), settings.spec.parent, time.time)
+    speeds = SpeedWatch(LocalEngines(settings.folder), settings.spec.parent, time.monotonic)
     figures = Figures(speeds)
 
     def tell(entry: "Entry") -> None:
@@ -154,6 +154,7 @@ def _made(
         samples.read,
         figures.replanner(replan),
         steady_s=time.monotonic,
+        forget=samples.forget,
         evaluations=evaluations_of(plan, samples.folder),
         speeds=speeds,
         tell=tell,

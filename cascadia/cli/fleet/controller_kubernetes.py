@@ -89,7 +89,7 @@ def lead(
         plans = KubernetesPlans(backend, given.values, rendered)
         state = KubernetesState(api, rendered, settings.folder)
         holder = f"{socket.gethostname()}-{os.urandom(4).hex()}"
-        speeds = SpeedWatch(KubernetesEngines(backend), settings.spec.parent, time.time)
+        speeds = SpeedWatch(KubernetesEngines(backend), settings.spec.parent, time.monotonic)
         figures = Figures(speeds)
         events = Events(api, rendered, holder, lost=lambda why: figures.events_lost.labels(why).inc())
 
@@ -104,6 +104,7 @@ def lead(
             samples.read,
             figures.replanner(replan),
             steady_s=time.monotonic,
+            forget=samples.forget,
             evaluations=evaluations,
             speeds=speeds,
             tell=tell,

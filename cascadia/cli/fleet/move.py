@@ -79,7 +79,7 @@ def _asked(folder: Path, path: Path) -> "UnderWay":
 async def _carry_out(
     folder: Path, plans: "LocalPlans", path: Path, at_once: int, output: Output
 ) -> "list[Entry]":
-    from time import time
+    from time import monotonic, time
 
     from cascadia.controller.memory.state import FileState
     from cascadia.controller.move.carry_out import Journal, carry_out
@@ -92,7 +92,7 @@ async def _carry_out(
         taken.append(entry)
         output.show(entry.what)
 
-    journal = Journal(FileState(folder), tell, time)
+    journal = Journal(FileState(folder), tell, time, monotonic)
     journal.note("given", f"{path.parent.name}, by hand", {"to": str(path)})
     await carry_out(begun, plans, journal, at_once=at_once, last_good=last_good)
     return taken

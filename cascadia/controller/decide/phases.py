@@ -85,6 +85,7 @@ STAYS_OR_ENDS = (
     "Looking --> Looking: scaled (the load asks for more or fewer replicas)",
     "Looking --> Looking: profile (six hours' rates are kept)",
     "Looking --> Looking: gears (questions compared, under load and without)",
+    "Looking --> Looking: clock (set)",
     "Moving --> Moving: step",
     "Looking --> [*]: SIGTERM, or handed-back",
     "Moving --> [*]: SIGTERM or SIGKILL (move.json stays)",

@@ -100,15 +100,16 @@ class Planning:
         found, move_cost, blocked = self._way(observed, desired)
         objective = self.objective()
         deadline = None if objective is None else objective.deadline
+        now_s = self._journal.clock()
         situation = Situation(
-            now_s=self._journal.clock(),
+            now_s=now_s,
             today=replanned.today.forecast,
             candidate=replanned.candidate.forecast,
             move_cost=move_cost,
             gpus=observed.gpus,
-            moved_at_s=moved_at_s(entries),
+            moved_at_s=moved_at_s(entries, now_s),
             mended_at_s=mended_at_s(entries),
-            changed_at_s=changed_at_s(entries),
+            changed_at_s=changed_at_s(entries, now_s),
             blocked=blocked,
             same=found is not None and not found.steps,
             gives_up="" if refines else given_up(observed, desired),
@@ -120,7 +121,7 @@ class Planning:
     def note(
         self, decision: Decision, plan: Path | None, asked_s: float, gpus: Mapping[str, int]
     ) -> Decision:
-        """`decision` about `plan`, asked for at `asked_s` with so many GPUs by pool."""
+        """`decision` about `plan`, asked for at `asked_s` (of seconds that pass) with so many GPUs by pool."""
         dry = " (dry run)" if self._settings.dry_run and decision.action == "move" else ""
         facts: dict[str, Any] = {
             "action": decision.action,
@@ -129,7 +130,7 @@ class Planning:
             "benefit_s": decision.benefit_s,
             "cost_s": decision.cost_s,
             "plan": None if plan is None else str(plan),
-            "planning_s": round(self._journal.clock() - asked_s, 3),
+            "planning_s": round(self._journal.steady_s() - asked_s, 3),
         }
         if gpus and not decision.again_s:
             # What was put off is yet to be decided.

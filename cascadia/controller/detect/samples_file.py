@@ -50,6 +50,14 @@ class SampleFiles:
             none, no_numbers, no_numbers, ratio=ratio, e2e_s=none, ttft_s=none, gear=no_numbers
         )
         self._came_s = np.zeros(0)
+        self._from_s = -np.inf
+
+    def forget(self, before_s: float) -> None:
+        """What is known by now, and what comes to be known of before `before_s` (Unix time), is told no more: it was
+        dated by a clock that has been set."""
+        self.read()
+        self._from_s = before_s
+        self._samples, self._came_s = self._samples.between(0.0, 0.0), np.zeros(0)
 
     def read(self) -> Samples:
         """All requests known by now, by arrival."""
@@ -60,8 +68,8 @@ class SampleFiles:
                 np.concatenate([self._came_s, *(_floats(t["arrival_s"]) for t in arrivals)])
             )
         until_s = np.nextafter(self._clock() + AHEAD_S, np.inf)
-        known = self._samples.between(-np.inf, until_s)
-        came_s = self._came_s[: np.searchsorted(self._came_s, until_s)]
+        known = self._samples.between(self._from_s, until_s)
+        came_s = self._came_s[slice(*np.searchsorted(self._came_s, (self._from_s, until_s)))]
         if len(known):
             oldest_s = float(known.arrival_s[-1]) - self._kept_s
             known, self._samples = (kept.between(oldest_s, np.inf) for kept in (known, self._samples))

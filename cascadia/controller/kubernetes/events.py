@@ -35,6 +35,7 @@ REASONS: Mapping[Kind, str] = {
     "scaled": "Scaled",
     "profile": "RatesKept",
     "gears": "GearsCompared",
+    "clock": "ClockSet",
 }
 WARNINGS = ("rolled-back", "failed")
 AT_ONCE = 25
@@ -56,7 +57,7 @@ class _Written:
 
 
 class Events:
-    """`lost` is told why one was not written: `rate` or `api`. `clock` is Unix time."""
+    """`lost` is told why one was not written: `rate` or `api`. `clock` counts seconds that pass."""
 
     def __init__(
         self,
@@ -65,7 +66,7 @@ class Events:
         holder: str,
         *,
         lost: Callable[[str], None] = lambda _: None,
-        clock: Callable[[], float] = time.time,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._release = release

@@ -29,15 +29,19 @@ Kind = Literal[
     "scaled",
     "profile",
     "gears",
+    "clock",
 ]
 """`begun` to `moved`, `failed` or `rolled-back` is one move; `adopted`: a controller took up what it found; `given`:
 somebody wants another plan; `holding` to `held`: the plan in force was made so again; `handed-back`: engines are
 Helm's; `speed`: engines are not as fast as planned, or one of them as its siblings; or what a plan takes them to be;
 `scaled`: more or fewer replicas of the plan's own shapes, for the load of this moment; `profile`: rates of the last
 hours, by which those of the coming days are foretold; `gears`: whether questions are
-as hard under load as without."""
+as hard under load as without; `clock`: the machine's was set."""
 
 FILE = "history.jsonl"
+AHEAD_S = 60.0
+"""So far an entry may be ahead of now. One that is later was dated by a clock that has been set back, and its time says
+nothing: a cool-down would last until then."""
 MAX_LINE_BYTES = 1_000_000
 
 
@@ -99,9 +103,9 @@ def entries_of(lines: Iterable[str | bytes]) -> Iterator[Entry]:
         yield Entry(at_s, kind, what, document)
 
 
-def moved_at_s(entries: list[Entry]) -> list[float]:
+def moved_at_s(entries: list[Entry], now_s: float) -> list[float]:
     """Unix times when moves began that went through or that failed: both cost."""
-    return [entry.at_s for entry in entries if entry.kind == "begun"]
+    return [entry.at_s for entry in entries if entry.kind == "begun" and entry.at_s <= now_s + AHEAD_S]
 
 
 def mended_at_s(entries: list[Entry]) -> list[float]:
@@ -116,14 +120,16 @@ def mended_at_s(entries: list[Entry]) -> list[float]:
     return found
 
 
-def latest_s(entries: list[Entry], kind: Kind) -> float:
+def latest_s(entries: list[Entry], kind: Kind, now_s: float) -> float:
     """Unix time of the last entry of that kind; -inf where there is none."""
-    return max((entry.at_s for entry in entries if entry.kind == kind), default=-inf)
+    found = (entry.at_s for entry in entries if entry.kind == kind and entry.at_s <= now_s + AHEAD_S)
+    return max(found, default=-inf)
 
 
-def changed_at_s(entries: list[Entry]) -> list[float]:
+def changed_at_s(entries: list[Entry], now_s: float) -> list[float]:
     """Unix times when the traffic changed, as it seemed at the alarm."""
-    return [float(entry.facts["since_s"]) for entry in entries if "since_s" in entry.facts]
+    found = (float(entry.facts["since_s"]) for entry in entries if "since_s" in entry.facts)
+    return [at_s for at_s in found if at_s <= now_s + AHEAD_S]
 
 
 def planned_gpus(entries: list[Entry]) -> dict[str, int]:

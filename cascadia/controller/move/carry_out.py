@@ -27,11 +27,19 @@ class Fleet(Protocol):
 
 class Journal:
     """Journal of a move: what is noted is in the state, and told. What a full disk does not take is told alone: the
-    fleet is looked after all the same. `clock` is Unix time."""
+    fleet is looked after all the same. `clock` is Unix time; `steady_s`: seconds that pass, whoever sets that, by
+    which durations are told; None: nobody does."""
 
-    def __init__(self, state: State, tell: Callable[[Entry], None], clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        state: State,
+        tell: Callable[[Entry], None],
+        clock: Callable[[], float],
+        steady_s: Callable[[], float] | None = None,
+    ) -> None:
         self.state = state
         self.clock = clock
+        self.steady_s = steady_s or clock
         self._tell = tell
 
     def note(self, kind: Kind, what: str, facts: dict[str, Any]) -> Entry:
@@ -109,16 +117,16 @@ class Timed:
         return await self._backend.observe()
 
     async def take(self, step: Step) -> None:
-        clock = self._journal.clock
-        began_s = clock()
+        steady_s = self._journal.steady_s
+        began_s = steady_s()
         await self._backend.take(step)
-        facts: dict[str, Any] = {"took_s": round(clock() - began_s, 3)}
+        facts: dict[str, Any] = {"took_s": round(steady_s() - began_s, 3)}
         if isinstance(step, Start):
             self._begun[step.name] = step, began_s
         elif isinstance(step, AwaitReady) and step.name in self._begun:
             start, at_s = self._begun.pop(step.name)
             facts |= {
-                "startup_s": round(clock() - at_s, 3),
+                "startup_s": round(steady_s() - at_s, 3),
                 "spec": start.kind.spec,
                 "stage": start.kind.stage,
             }

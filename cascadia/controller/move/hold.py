@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from math import inf
 
 from cascadia.controller.move.backend import StepFailed, move
 from cascadia.controller.move.carry_out import Journal, Timed
@@ -22,11 +23,11 @@ class Holder:
     journal: Journal
     at_once: int
     began: Callable[[], Awaitable[None]]
-    _after_s: float = field(default=0.0, init=False)
+    _after_s: float = field(default=-inf, init=False)
 
     async def hold(self, desired: Desired, observed: Observed, name: str) -> bool:
         """`name` is the plan's. False where that was tried in vain."""
-        if self.journal.clock() < self._after_s:
+        if self.journal.steady_s() < self._after_s:
             return True
         observed = replace(observed, need_rps=desired.need_rps)
         first = observed.routing is None
@@ -43,7 +44,7 @@ class Holder:
                 await move(self.backend, desired, need_rps=desired.need_rps, at_once=at_once)
                 self.journal.note("held", f"{name} is in force", {})
         except (StepFailed, Blocked) as error:
-            self._after_s = self.journal.clock() + AGAIN_S
+            self._after_s = self.journal.steady_s() + AGAIN_S
             self.journal.note("failed", f"{name} cannot be made so: {error}", {})
             return False
         return True

@@ -9,6 +9,7 @@ days are known there is none.
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from math import ceil
 
 import numpy as np
@@ -23,10 +24,16 @@ FEWEST = 2
 """Days of which the median is taken."""
 HOUR, KNOWN = 12, 9
 """Stretches by which the level is told, and how many of them must be known: a controller that began anew misses one."""
+GAP_S = 3600.0
+"""Between two looks, at most: what came when in a longer one nobody knows."""
+REMEMBERED = LAGS[1][-1] + DAY
+"""Stretches, the latest that were seen whatever their numbers: a clock that is set on for a while forgets no weeks."""
 REACHED = 0.2
 """The quantile, over the last day, of what came over what was foretold."""
 COMPARED = 48
 """Stretches of the last day, at least."""
+LOOKED_BACK = LAGS[1][-1] + WEEK + 2 * DAY
+"""Stretches before today: the last week is compared with those at the longest lag before it."""
 LEVELS = 0.5, 2.0
 """A day of another level than that is another day."""
 
@@ -48,6 +55,7 @@ class Profile:
 
     def __init__(self, known: Mapping[int, float] | None = None) -> None:
         self._rps: dict[int, float] = dict(known or {})
+        self._today = 0
         self._last: tuple[float, float] | None = None
         self._edge: tuple[int, float] | None = None
         """The stretch that is under way, and the count at its beginning."""
@@ -58,7 +66,7 @@ class Profile:
         """Counts `came` since any one beginning, and tells which stretches ended. Where it falls, whoever counted has
         begun anew."""
         before, self._last = self._last, (at_s, came)
-        if before is None or came < before[1]:
+        if before is None or came < before[1] or not 0.0 <= at_s - before[0] <= GAP_S:
             self._edge = None
             return []
         ended = []
@@ -66,15 +74,19 @@ class Profile:
             part = (number * STRETCH_S - before[0]) / max(at_s - before[0], 1e-9)
             count = before[1] + part * (came - before[1])
             if self._edge is not None and self._edge[0] == number - 1:
+                self._rps.pop(number - 1, None)
                 self._rps[number - 1] = (count - self._edge[1]) / STRETCH_S
                 ended.append(number - 1)
             self._edge = number, count
         if ended:
-            oldest = ended[-1] - LAGS[1][-1] - DAY
-            self._rps = {number: rps for number, rps in self._rps.items() if number >= oldest}
-            self._erred.clear()
-            self._series = None
+            for oldest in list(islice(self._rps, max(0, len(self._rps) - REMEMBERED))):
+                del self._rps[oldest]
+            self._compare_anew()
         return ended
+
+    def leave_out(self) -> None:
+        """The stretch that is under way is none: the clock was set in it."""
+        self._last = self._edge = None
 
     def rates(self, stretches: Iterable[int]) -> dict[int, float]:
         return {number: self._rps[number] for number in stretches if number in self._rps}
@@ -82,6 +94,9 @@ class Profile:
     def ahead(self, at_s: float, within_s: float) -> Foretold | None:
         """Foretells the largest rate of the stretches from `at_s` to `within_s` later; None where days are too few."""
         first, last = int(at_s // STRETCH_S), int((at_s + within_s) // STRETCH_S)
+        if first // DAY != self._today:
+            self._today = first // DAY
+            self._compare_anew()
         asked, steps = np.arange(first, last + 1), ceil(within_s / STRETCH_S) + 1
         found = []
         for lags in LAGS:
@@ -117,12 +132,19 @@ class Profile:
             self._erred[key] = (float(np.nanmean(np.abs(np.log(held)))), share) if enough else None
         return self._erred[key]
 
+    def _compare_anew(self) -> None:
+        self._erred.clear()
+        self._series = None
+
     def _known(self) -> tuple["_Series", "_Series"]:
         """The rates, and the means of the hours that end with each stretch."""
         if self._series is None:
-            first = min(self._rps, default=0)
-            rates = np.full(max(self._rps, default=0) - first + 1, np.nan)
-            rates[np.array(list(self._rps), np.int64) - first] = list(self._rps.values())
+            # Those of another clock, decades away, would ask for as long an array.
+            today = self._today * DAY
+            near = {n: rps for n, rps in self._rps.items() if today - LOOKED_BACK <= n < today + 2 * DAY}
+            first = min(near, default=0)
+            rates = np.full(max(near, default=0) - first + 1, np.nan)
+            rates[np.array(list(near), np.int64) - first] = list(near.values())
             before = np.concatenate([np.full(HOUR - 1, np.nan), rates])
             hours = np.lib.stride_tricks.sliding_window_view(before, HOUR)
             known = (~np.isnan(hours)).sum(axis=1)

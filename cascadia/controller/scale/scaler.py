@@ -11,6 +11,7 @@ from math import inf
 from pathlib import Path
 from typing import NamedTuple
 
+from cascadia.controller.memory.clock import Clock
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.move.backend import Backend, StepFailed
 from cascadia.controller.move.carry_out import Fleet, Journal
@@ -107,6 +108,7 @@ class Scaler:
         self.planned_rps = 0.0
         self._follows = True
         self.arrivals = Arrivals()
+        self._clock = Clock(journal.clock, steady_s)
         self.profile = Profile(_kept(journal.state.entries()))
         self._kept_to: int | None = None
         self.foretold: Foretold | None = None
@@ -191,6 +193,9 @@ class Scaler:
         now_s = self._steady_s()
         load = self._turned_away.as_waiting(now_s, load)
         self.arrivals.add(now_s, load.came)
+        if self._clock.set_by_s():
+            self.profile.leave_out()
+            self.grown_s = -inf
         self._keep(self.profile.add(self._journal.clock(), load.came))
         observed = await self.backend.observe()
         self._there = observed.gpus

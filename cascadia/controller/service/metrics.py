@@ -34,12 +34,19 @@ MOVE_ENDS = ("moved", "rolled-back", "failed")
 
 
 class Figures:
-    """A registry of its own, so that two controllers in one process do not share figures. `clock` is Unix time."""
+    """A registry of its own, so that two controllers in one process do not share figures. `clock` is Unix time,
+    `steady_s` counts seconds that pass, whoever sets that."""
 
-    def __init__(self, speeds: SpeedWatch | None = None, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        speeds: SpeedWatch | None = None,
+        clock: Callable[[], float] = time.time,
+        steady_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.registry = CollectorRegistry()
         self._speeds = speeds
         self._clock = clock
+        self._steady_s = steady_s
         self._leads: Callable[[], bool] = lambda: False
         self._led_at_s: float | None = None
         self._began_s: float | None = None
@@ -117,19 +124,19 @@ class Figures:
         """
         if not self.leads or self._led_at_s is None or self.doing in ("moving", "planning", "holding"):
             return ""
-        since_s = self._clock() - self._led_at_s
+        since_s = self._steady_s() - self._led_at_s
         if since_s <= STALE_S:
             return ""
         return f"no pass has gone well for {since_s:.0f} s" + (f": {self._trouble}" if self._trouble else "")
 
     def begin(self, leads: Callable[[], bool]) -> None:
         """Marks the controller as acting from now on, while `leads` holds."""
-        self._leads, self._led_at_s, self.doing = leads, self._clock(), "watching"
+        self._leads, self._led_at_s, self.doing = leads, self._steady_s(), "watching"
 
     def passed(self, controller: Controller) -> None:
         """A pass went well."""
-        self._led_at_s, self._trouble, self.doing = self._clock(), "", "watching"
-        self.last_success.set(self._led_at_s)
+        self._led_at_s, self._trouble, self.doing = self._steady_s(), "", "watching"
+        self.last_success.set(self._clock())
         self.alarm.set(float(controller.progress.alarm is not None))
         plan = controller.in_force()
         if plan not in self._planned:
@@ -170,14 +177,14 @@ class Figures:
             case "scaled" if "counts" in entry.facts:
                 self.scalings.inc()
             case "begun" | "adopted":
-                self.doing, self._began_s = "moving", entry.at_s
+                self.doing, self._began_s = "moving", self._steady_s()
             case "holding":
                 self.doing = "holding"
             case "held":
                 self.holds.labels("held").inc()
             case "moved" | "rolled-back" | "failed" if self._began_s is not None:
                 self.moves.labels(entry.kind).inc()
-                self.move_seconds.observe(entry.at_s - self._began_s)
+                self.move_seconds.observe(self._steady_s() - self._began_s)
                 self.doing, self._began_s = "watching", None
             case "failed":
                 self.holds.labels("failed").inc()

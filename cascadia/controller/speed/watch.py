@@ -38,7 +38,7 @@ class Lengths(NamedTuple):
 
 
 class SpeedWatch:
-    """`folder`: where models that are paths start. `clock` counts seconds."""
+    """`folder`: where models that are paths start. `clock` counts seconds that pass, whoever sets the clock."""
 
     def __init__(self, engines: Engines, folder: Path, clock: Callable[[], float]) -> None:
         self._engines = engines

@@ -26,8 +26,8 @@ def test_what_was_added_is_read_back_in_order(tmp_path: Path) -> None:
     for entry in ENTRIES:
         History(tmp_path / "run").add(entry)
     assert read_history(tmp_path / "run") == ENTRIES
-    assert moved_at_s(ENTRIES) == [3.0]
-    assert changed_at_s(ENTRIES) == [0.5]
+    assert moved_at_s(ENTRIES, 5.0) == [3.0]
+    assert changed_at_s(ENTRIES, 5.0) == [0.5]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The profile of the rate: it foretells what came at this hour before, and falls silent where that is no guide."""
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -84,3 +85,26 @@ def test_rates_are_counted_between_looks_and_not_over_a_gap() -> None:
     assert list(profile.rates(range(10)).values()) == pytest.approx([2.0, 2.0, 2.0])
     assert profile.add(1310.0, 0.0) == []
     assert [profile.add(at_s, at_s - 1310.0) for at_s in (1500.0, 1700.0, 1800.0)] == [[], [], [5]]
+
+
+def test_what_came_when_in_a_long_gap_nobody_knows() -> None:
+    profile = Profile()
+    for at_s in (0.0, 100.0, 400.0, 700.0, 700.0 + DAY_S, 1100.0 + DAY_S, 1300.0 + DAY_S):
+        profile.add(at_s, at_s)
+    assert sorted(profile.rates(range(1000))) == [1, 291]
+
+
+def test_a_clock_set_on_by_decades_and_back_forgets_no_days_and_asks_for_no_memory() -> None:
+    """A machine that starts in 1970 and learns the time, or was told a wrong one for an hour."""
+    nine_s = 4 * DAY_S + 9 * 3600.0
+    profile = after(4.0 + 8.95 / 24, office)
+    before = profile.ahead(nine_s - 100.0, 120.0)
+    tracemalloc.start()
+    for from_s in (1.8e9, 4e9, nine_s - 3600.0):
+        profile.leave_out()
+        for at_s in np.arange(from_s, from_s + 1200.0, 60.0).tolist():
+            profile.add(at_s, 4.0 * at_s)
+            profile.ahead(at_s, 120.0)
+    assert tracemalloc.get_traced_memory()[1] < 20e6
+    tracemalloc.stop()
+    assert profile.ahead(nine_s - 100.0, 120.0) == before

@@ -179,6 +179,18 @@ def test_whoever_sets_the_clock_starts_nothing_and_stops_nothing(tmp_path: Path,
     assert {type(step) for _, step in taken} == {Start, AwaitReady, Drain, Stop}
 
 
+@pytest.mark.parametrize("off_s", [-86_400.0, -400.0, 400.0, 86_400.0, 1.7e9])
+def test_a_clock_that_is_set_tells_no_rate_of_a_time_that_never_was(tmp_path: Path, off_s: float) -> None:
+    world = World(tmp_path, lambda _: 5.0)
+    world.clock_off_s = lambda at_s: 2e9 + (0.0 if at_s < 1000.0 else off_s)
+    controller = world.live(2200.0)
+    assert controller.scaler is not None
+    rates = controller.scaler.profile.rates([*range(6_666_000, 6_667_400), *range(12_333_000, 12_333_700)])
+    assert list(rates.values()) == pytest.approx([5.0] * len(rates))
+    # Of seven stretches, less those under way at the beginning, at the end, and as the clock was set on both its sides.
+    assert 3 <= len(rates) <= 6
+
+
 def test_a_disk_that_takes_nothing_keeps_nobody_from_starting(tmp_path: Path) -> None:
     """A load that fills it with logs is one that wants more replicas."""
     world = World(tmp_path, lambda at_s: 5.0 if at_s < 600.0 else 25.0)

@@ -31,7 +31,7 @@ class Seen:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.figures = Figures(clock=lambda: world.now_s)
+        self.figures = Figures(clock=lambda: world.now_s, steady_s=lambda: world.now_s)
         self.controller = Controller(
             world.settings,
             self.figures.watched(Plans(world.machine)),
