@@ -3,11 +3,13 @@
 Each change is asked of `fence` first: who may no longer act, acts no more.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Literal, Self
 
 import httpx2
+import msgspec
 from lightkube import AsyncClient, KubeConfig
 from lightkube.core.exceptions import ApiError, ConfigError
 from lightkube.generic_resource import (
@@ -32,6 +34,7 @@ Name = Literal[
     "Event",
 ]
 
+OPTIONAL: tuple[Name, ...] = ("LeaderWorkerSet",)
 FIELD_MANAGER = "cascadia-controller"
 TIMEOUT_S = 5.0
 """Of one call: well within a lease."""
@@ -49,11 +52,19 @@ _GROUPS: Mapping[Name, tuple[str, str, str]] = {
 
 
 class ApiFailed(CascadiaError):
-    """The API server refused, or did not answer; `status` is 0 then."""
+    """The API server refused, or did not answer; `status` is 0 then. `absent`: what was asked for is not there. A
+    status of 404 alone says less: an API server that begins has not all kinds yet, a balancer before it has none."""
 
-    def __init__(self, message: str, status: int = 0) -> None:
+    def __init__(self, message: str, status: int = 0, *, absent: bool = False) -> None:
         super().__init__(message)
         self.status = status
+        self.absent = absent
+
+    @property
+    def passes(self) -> bool:
+        """Tells whether it may go well in a while. 0: no answer at all; 409: somebody wrote meanwhile; 410: what was
+        read is too old; 429: the API server sheds load."""
+        return not self.absent and (self.status in (0, 404, 409, 410, 429) or self.status >= 500)
 
 
 async def allowed() -> None:
@@ -95,13 +106,12 @@ class KubernetesApi:
             )
             self._types["PodDisruptionBudget"] = kind
             try:
-                async for _ in self._client.list(kind, chunk_size=1):
-                    break
-            except ApiError as error:
-                if error.status.code != 404:
-                    raise _failed(error) from None
-            except httpx2.HTTPError as error:
-                raise _failed(error) from None
+                with _answering():
+                    async for _ in self._client.list(kind, chunk_size=1):
+                        break
+            except ApiFailed as error:
+                if error.status != 404:
+                    raise
             else:
                 return frozenset({f"policy/{version}"})
         raise ApiFailed("the cluster has no budgets of disruptions (policy/v1)")
@@ -109,29 +119,33 @@ class KubernetesApi:
     async def get(self, kind: Name, name: str) -> Document | None:
         """Object of that name; None where there is none."""
         try:
-            return dict(await self._client.get(self._types[kind], name))
-        except (ApiError, httpx2.HTTPError) as error:
-            failed = _failed(error)
-            if failed.status == 404:
+            with _answering():
+                return dict(await self._client.get(self._types[kind], name))
+        except ApiFailed as error:
+            if error.absent:
                 return None
-            raise failed from None
+            raise
 
     async def all(self, kind: Name, labels: Mapping[str, str | None]) -> list[Document]:
-        """A label of None has to be there, with any value. Empty where the cluster does not know the kind."""
+        """A label of None has to be there, with any value. Empty where the cluster does not know a kind that is not
+        Kubernetes' own."""
         try:
-            return [dict(found) async for found in self._client.list(self._types[kind], labels=dict(labels))]
-        except (ApiError, httpx2.HTTPError) as error:
-            failed = _failed(error)
-            if failed.status == 404:
+            with _answering():
+                listed = self._client.list(self._types[kind], labels=dict(labels))
+                return [dict(found) async for found in listed]
+        except ApiFailed as error:
+            if error.status == 404 and kind in OPTIONAL:
                 return []
-            raise failed from None
+            raise
 
     async def owner(self, kind: Name, name: str) -> Document:
         """A reference by which other objects are deleted together with this one."""
         found = await self.get(kind, name)
         if found is None:
             raise ApiFailed(
-                f"there is no {kind} {name} in {self.namespace}: is the release installed there?", 404
+                f"there is no {kind} {name} in {self.namespace}: is the release installed there?",
+                404,
+                absent=True,
             )
         return {
             "apiVersion": found["apiVersion"],
@@ -141,40 +155,30 @@ class KubernetesApi:
         }
 
     async def nodes(self) -> list[Document]:
-        try:
+        with _answering():
             return [dict(found) async for found in self._client.list(self._node)]
-        except (ApiError, httpx2.HTTPError) as error:
-            raise _failed(error) from None
 
     async def apply(self, document: Document) -> Document:
         """Server-side: what others have set beside it stays."""
         await self.fence()
         kind = self._types[document["kind"]]
-        try:
+        with _answering():
             return dict(await self._client.apply(kind(document), force=True))
-        except (ApiError, httpx2.HTTPError) as error:
-            raise _failed(error) from None
 
     async def merge(self, kind: Name, name: str, part: Document) -> None:
         """A JSON merge patch: null takes a member away."""
         await self.fence()
-        try:
+        with _answering():
             await self._client.patch(self._types[kind], name, part, patch_type=PatchType.MERGE)
-        except (ApiError, httpx2.HTTPError) as error:
-            raise _failed(error) from None
 
     async def create(self, document: Document) -> Document:
-        try:
+        with _answering():
             return dict(await self._client.create(self._types[document["kind"]](document)))
-        except (ApiError, httpx2.HTTPError) as error:
-            raise _failed(error) from None
 
     async def replace(self, document: Document) -> Document:
         """Replaces what has not changed since it was read: else `ApiFailed` with status 409."""
-        try:
+        with _answering():
             return dict(await self._client.replace(self._types[document["kind"]](document)))
-        except (ApiError, httpx2.HTTPError) as error:
-            raise _failed(error) from None
 
     async def delete(self, kind: Name, name: str, *, at_once: bool = False, keeps: bool = False) -> None:
         """Deletes an object, which stays until what it owns has gone; `keeps`: what it owns stays, without an
@@ -183,16 +187,16 @@ class KubernetesApi:
         await self.fence()
         grace_s = 0 if at_once else None
         try:
-            await self._client.delete(
-                self._types[kind],
-                name,
-                grace_period=grace_s,
-                cascade=CascadeType.ORPHAN if keeps else CascadeType.FOREGROUND,
-            )
-        except (ApiError, httpx2.HTTPError) as error:
-            failed = _failed(error)
-            if failed.status != 404:
-                raise failed from None
+            with _answering():
+                await self._client.delete(
+                    self._types[kind],
+                    name,
+                    grace_period=grace_s,
+                    cascade=CascadeType.ORPHAN if keeps else CascadeType.FOREGROUND,
+                )
+        except ApiFailed as error:
+            if not error.absent:
+                raise
 
 
 @cache
@@ -206,9 +210,19 @@ def _nodes() -> type[GenericGlobalResource]:
     return create_global_resource("", "v1", "Node", "nodes")
 
 
-def _failed(error: ApiError | httpx2.HTTPError) -> ApiFailed:
-    if isinstance(error, ApiError):
-        return ApiFailed(str(error), error.status.code or 0)
-    if isinstance(error, httpx2.HTTPStatusError):
-        return ApiFailed(str(error), error.response.status_code)
-    return ApiFailed(f"the API server does not answer ({type(error).__name__})")
+@contextmanager
+def _answering() -> Iterator[None]:
+    """Raises `ApiFailed` for whatever goes wrong, of a balancer that answers in the API server's place too: the library
+    takes each answer for an API server's own."""
+    try:
+        yield
+    except ApiError as error:
+        details = error.status.details
+        absent = error.status.code == 404 and bool(details and details.name)
+        raise ApiFailed(str(error), error.status.code or error.response.status_code, absent=absent) from None
+    except httpx2.HTTPStatusError as error:
+        raise ApiFailed(str(error), error.response.status_code) from None
+    except httpx2.HTTPError as error:
+        raise ApiFailed(f"the API server does not answer ({type(error).__name__})") from None
+    except (LookupError, TypeError, ValueError, AttributeError, msgspec.MsgspecError) as error:
+        raise ApiFailed(f"what answers is no API server ({type(error).__name__})") from None

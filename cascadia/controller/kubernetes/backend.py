@@ -111,17 +111,20 @@ class KubernetesBackend:
         self._made |= plan.made
 
     async def observe(self) -> Observed:
-        return await _patiently(self._observe)
+        return await patiently(self._observe)
 
     async def take(self, step: Step) -> None:
         try:
-            await _patiently(lambda: self._take(step))
+            await patiently(lambda: self._take(step))
         except (ApiFailed, StepFailed) as error:
             raise StepFailed(f"{step}: {error}") from error
 
     async def prepare(self, plan: KubernetesPlan) -> int:
         """Routers can start, before there is any replica; engines that Helm made are ours. How many pods of those there
         were. Raises `BadInput`."""
+        return await patiently(lambda: self._prepare(plan))
+
+    async def _prepare(self, plan: KubernetesPlan) -> int:
         owner = await self._owner()
         taken = await take_over(self.api, plan, owner)
         await self.routers.prepare(plan.router_yaml([]), owner)
@@ -336,7 +339,7 @@ class KubernetesBackend:
         return await self.api.owner("Service", self._release.named(ROUTER))
 
 
-async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
+async def patiently(call: Callable[[], Awaitable[T]]) -> T:
     """Calls again while the API server is silent or overloaded: what a step has done may be done again."""
     until_s = time.monotonic() + RETRY_S
     wait_s = 0.2
@@ -344,9 +347,7 @@ async def _patiently(call: Callable[[], Awaitable[T]]) -> T:
         try:
             return await call()
         except ApiFailed as error:
-            # 0: no answer at all; 409: somebody wrote meanwhile; 429: the API server sheds load.
-            passes = error.status in (0, 409, 429) or error.status >= 500
-            if not passes or time.monotonic() > until_s:
+            if not error.passes or time.monotonic() > until_s:
                 raise
         await asyncio.sleep(wait_s)
         wait_s = min(2 * wait_s, 5.0)

@@ -7,6 +7,7 @@ from pathlib import Path
 from cascadia.clients.cluster.kubernetes_api import ApiFailed, KubernetesApi
 from cascadia.clients.cluster.router_samples import SamplesMissing
 from cascadia.controller.decide.agreement import check_agreement
+from cascadia.controller.kubernetes.backend import patiently
 from cascadia.controller.kubernetes.hand_to_helm import hand_back
 from cascadia.controller.kubernetes.lease import DURATION_S, Lease
 from cascadia.controller.kubernetes.plans import KubernetesPlans
@@ -45,7 +46,7 @@ class _Saved:
 
     async def take(self, step: Step) -> None:
         try:
-            await self._state.save()
+            await patiently(self._state.save)
         except ApiFailed as error:
             raise StepFailed(f"{step}: {error}") from error
         await self._backend.take(step)
@@ -100,7 +101,7 @@ async def run(
 
 async def _give_back(controller: Controller, plans: KubernetesPlans, state: KubernetesState) -> None:
     """Engines are Helm's then, and this does nothing more but keep others from doing something."""
-    await state.load()
+    await patiently(state.load)
     plan = state.in_force()
     given = await hand_back(plans.backend.api, plans.read(plan))
     found = read_plan(plan)
@@ -111,11 +112,11 @@ async def _give_back(controller: Controller, plans: KubernetesPlans, state: Kube
 
 
 async def _begin(controller: Controller, plans: KubernetesPlans, state: KubernetesState, plan: Path) -> None:
-    await state.load()
+    await patiently(state.load)
     if not state.begun:
         state.put_in_force(plan)
         state.given = state.keep(plan).parent.name
-    await state.save()
+    await patiently(state.save)
     if taken := await plans.backend.prepare(plans.read(state.in_force())):
         controller.note("adopted", f"{taken} pods of engines that Helm had made", {})
     await controller.adopt()

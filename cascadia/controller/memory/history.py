@@ -39,6 +39,8 @@ hours, by which those of the coming days are foretold; `gears`: whether question
 as hard under load as without; `clock`: the machine's was set."""
 
 FILE = "history.jsonl"
+LATEST_S = 1e11
+"""Unix time beyond which nobody wrote."""
 AHEAD_S = 60.0
 """So far an entry may be ahead of now. One that is later was dated by a clock that has been set back, and its time says
 nothing: a cool-down would last until then."""
@@ -93,14 +95,19 @@ def line_of(entry: Entry) -> str:
 
 
 def entries_of(lines: Iterable[str | bytes]) -> Iterator[Entry]:
-    """Entries of these lines, but for those that a crash cut short."""
+    """Entries of these lines, but for those that a crash cut short, or somebody wrote who is no controller."""
     for line in lines:
         try:
             document = json.loads(line)
             at_s, kind, what = document.pop("at_s"), document.pop("kind"), document.pop("what")
-        except (ValueError, KeyError, AttributeError, TypeError):
+        except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             continue
-        yield Entry(at_s, kind, what, document)
+        if all(map(_is_time, (at_s, document.get("since_s", 0.0)))) and {type(kind), type(what)} == {str}:
+            yield Entry(at_s, kind, what, document)
+
+
+def _is_time(value: Any) -> bool:
+    return type(value) in (int, float) and abs(value) <= LATEST_S
 
 
 def moved_at_s(entries: list[Entry], now_s: float) -> list[float]:

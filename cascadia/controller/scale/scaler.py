@@ -6,6 +6,7 @@ what is under way is seen in what is observed, so that a controller that takes o
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -364,5 +365,10 @@ def follows_rate(plan: Plan) -> bool:
 
 def _kept(entries: list[Entry]) -> dict[int, float]:
     """Rates that controllers before this one wrote down."""
-    found = [entry.facts["stretches"] for entry in entries if entry.kind == "profile"]
-    return {int(number): float(rps) for each in found for number, rps in each.items()}
+    known: dict[int, float] = {}
+    for entry in entries:
+        if entry.kind == "profile":
+            # One that somebody wrote otherwise costs only itself.
+            with suppress(KeyError, ValueError, TypeError, AttributeError):
+                known |= {int(number): float(rps) for number, rps in entry.facts["stretches"].items()}
+    return known

@@ -59,6 +59,24 @@ def test_a_line_that_a_crash_cut_short_costs_only_itself(tmp_path: Path, cut: in
     assert read[-1] == ENTRIES[2]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        *('{"at_s": "x", "kind": "begun", "what": "a"}', '{"at_s": NaN, "kind": "begun", "what": "a"}'),
+        *('{"at_s": 1e20, "kind": "begun", "what": "a"}', '{"at_s": true, "kind": "begun", "what": "a"}'),
+        *('{"at_s": 1, "kind": 5, "what": "a"}', '{"at_s": 1, "kind": "begun", "what": ["a"]}'),
+        *('{"at_s": 1, "kind": "alarm", "what": "a", "since_s": "soon"}', "[1, 2]", '"a"', "[" * 100_000),
+    ],
+)
+def test_a_line_of_no_controller_costs_only_itself(tmp_path: Path, line: str) -> None:
+    """A controller that cannot read its history would end at each start."""
+    for entry in ENTRIES[:2]:
+        History(tmp_path).add(entry)
+    with (tmp_path / "history.jsonl").open("a") as file:
+        file.write(line + "\n")
+    assert read_history(tmp_path) == ENTRIES[:2]
+
+
 def test_where_no_controller_ran_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no history"):
         read_history(tmp_path)
