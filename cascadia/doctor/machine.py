@@ -6,10 +6,13 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from math import inf
+from pathlib import Path
 
 from cascadia.clients.processes.ports import is_free
 from cascadia.doctor.finding import Finding
-from cascadia_sim.hardware.cores import usable_cores
+from cascadia_sim.hardware.cores import CGROUP, usable_cores
 
 GIB = 1 << 30
 LEAST_MEMORY_GIB = 4.0
@@ -38,7 +41,7 @@ def ask(command: Sequence[str]) -> str | None:
 def machine(run: Ask = ask) -> Iterator[Finding]:
     """Findings about this machine; `run` asks its programs."""
     yield _system()
-    yield _memory()
+    yield memory()
     yield from _gpus(run)
     yield from _ports()
     yield _descriptors()
@@ -59,13 +62,21 @@ def _cores() -> str:
     return f"{machines} cores" if usable == machines else f"{machines} cores, {usable} of them usable here"
 
 
-def _memory() -> Finding:
+def memory(cgroup: Path = CGROUP) -> Finding:
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / GIB
-    if total >= LEAST_MEMORY_GIB:
-        return Finding("memory", "good", f"{total:.1f} GiB")
-    return Finding(
-        "memory", "note", f"{total:.1f} GiB", f"{LEAST_MEMORY_GIB:g} GiB are enough to plan and for the demo"
-    )
+    usable = min(total, (_limit_bytes(cgroup) or inf) / GIB)
+    said = f"{total:.1f} GiB" + (f", {usable:.1f} GiB of them usable here" if usable < total else "")
+    if usable >= LEAST_MEMORY_GIB:
+        return Finding("memory", "good", said)
+    return Finding("memory", "note", said, f"{LEAST_MEMORY_GIB:g} GiB are enough to plan and for the demo")
+
+
+def _limit_bytes(cgroup: Path) -> int | None:
+    """Bytes that a container may take, by versions 2 and 1 of control groups; None where none are told."""
+    for path in (cgroup / "memory.max", cgroup / "memory" / "memory.limit_in_bytes"):
+        with suppress(OSError, ValueError):
+            return int(path.read_text())
+    return None
 
 
 def _gpus(run: Ask) -> Iterator[Finding]:

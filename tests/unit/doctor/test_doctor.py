@@ -112,3 +112,26 @@ def test_the_command_counts_and_exits_by_what_is_bad() -> None:
     assert document["bad"] == len(bad)
     assert done.exit_code == (1 if bad else 0)
     assert all(finding["do"] for finding in document["findings"] if finding["state"] != "good")
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "state", "said"),
+    [
+        ("memory.max", "2147483648\n", "note", "2.0 GiB of them usable here"),
+        ("memory/memory.limit_in_bytes", "2147483648\n", "note", "2.0 GiB of them usable here"),
+        ("memory.max", "max\n", None, ""),
+        # What version 1 tells where there is no limit.
+        ("memory/memory.limit_in_bytes", "9223372036854771712\n", None, ""),
+        ("memory.max", "lots\n", None, ""),
+    ],
+)
+def test_of_memory_a_containers_limit_is_what_there_is(
+    tmp_path: Path, name: str, told: str, state: str | None, said: str
+) -> None:
+    unlimited = machine_room.memory(tmp_path)
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(told)
+    found = machine_room.memory(tmp_path)
+    assert found.state == (state or unlimited.state)
+    assert said in found.said
+    assert (found == unlimited) == (state is None)
