@@ -30,6 +30,13 @@ def at(path: str, value: Any) -> Values:
     return found
 
 
+def without(base: Values, path: str) -> Values:
+    """As `--set a.b=null` has it: who merges these values takes the member away, of the defaults too."""
+    first, _, rest = path.partition(".")
+    own = base.get(first)
+    return {**base, first: without(own if isinstance(own, dict) else {}, rest) if rest else None}
+
+
 def _under(base: Values, path: str, value: Any) -> Case:
     return Case(merged(base, at(path, value)))
 
@@ -186,6 +193,8 @@ def _wrong() -> Iterator[tuple[str, Case]]:
     tolerations = [{"key": "a", "operator": "Exists", "value": "b"}]
     yield "a toleration of any value, and one", _under(THREE, "engines.tolerations", tolerations)
     yield "a toleration of nothing", _under(THREE, "engines.tolerations", [{}])
+    yield "no digest", Case(without(THREE, "plan.digest"))
+    yield "no names of stages", Case(without(THREE, "cascade.stages"))
     yield "a toleration that is null", _under(THREE, "engines.tolerations", [None])
     for name in ("", "a=b", "1A", "a b"):
         yield f"env {name!r}", _under(THREE, "router.env", [{"name": name, "value": "1"}])

@@ -1,6 +1,7 @@
 """Odd values make valid objects, or are refused in one clear line. (Helm and an API server: tests/e2e.)"""
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from cascadia.render.kubernetes import BUILT_IN, Release, objects
 from cascadia.render.kubernetes.chart_values import defaults, merged, whole_numbers
 from cascadia.render.kubernetes.checks import check
 from tests.unit.deploy.matrix import THREE, Case
-from tests.unit.deploy.odd_values import ODD, without_dashboards
+from tests.unit.deploy.odd_values import ODD, Odd, without, without_dashboards
 from tests.unit.deploy.test_schemas import DEFINITIONS, shape
 from tests.unit.deploy.validity import problems
 from tests.unit.render.kubernetes_schemas import validate
@@ -57,3 +58,29 @@ def test_what_is_wrong_is_refused_in_one_line(name: str) -> None:
     assert "\n" not in said
     assert said.startswith(("values: ", "namespace: "))
     assert len(said) < 500
+
+
+def paths(values: dict[str, Any], before: tuple[str, ...] = ()) -> Iterator[str]:
+    for key, value in values.items():
+        yield ".".join((*before, key))
+        if isinstance(value, dict) and not any("." in each for each in value):
+            yield from paths(value, (*before, key))
+
+
+ALL_OF_THEM = merged(THREE, {"controller": {"enabled": True}})
+PATHS = sorted(path for path in paths(merged(defaults(), ALL_OF_THEM)))
+
+
+@pytest.mark.parametrize("part", range(8))
+def test_a_value_that_is_taken_away_leaves_valid_objects_or_is_refused(part: int) -> None:
+    """Helm's templates told of nil pointers, and an annotation was null."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    refused: dict[str, str] = {}
+    for path in PATHS[part::8]:
+        try:
+            found[path] = rendered(without_dashboards(Odd(Case(without(ALL_OF_THEM, path)), True)).case)
+        except BadInput as error:
+            refused[path] = str(error)
+    assert {path: said for path, said in refused.items() if not said.startswith("values: ")} == {}
+    wrong = {path: [each for o in made for each in problems(o)] for path, made in found.items()}
+    assert {path: said for path, said in wrong.items() if said} == {}
