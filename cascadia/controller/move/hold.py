@@ -24,6 +24,7 @@ class Holder:
     at_once: int
     began: Callable[[], Awaitable[None]]
     _after_s: float = field(default=-inf, init=False)
+    _lacks: str = field(default="", init=False)
 
     async def hold(self, desired: Desired, observed: Observed, name: str) -> bool:
         """`name` is the plan's. False where that was tried in vain."""
@@ -33,7 +34,9 @@ class Holder:
         first = observed.routing is None
         at_once = sum(desired.counts.values()) if first else self.at_once
         try:
-            if lost(desired, observed):
+            pools = lost(desired, observed)
+            self._tell_lack(desired, observed, pools, name)
+            if pools:
                 await self._save_the_last(observed)
                 return True
             steps = reconcile(observed, desired)
@@ -48,6 +51,14 @@ class Holder:
             self.journal.note("failed", f"{name} cannot be made so: {error}", {})
             return False
         return True
+
+    def _tell_lack(self, desired: Desired, observed: Observed, pools: list[str], name: str) -> None:
+        """Says once what there are too few GPUs for: without traffic to plan for nobody else would."""
+        told = (f"{desired.gpus(p)} GPUs of {p}, and there are {observed.gpus.get(p, 0)}" for p in pools)
+        lacks = "; ".join(told)
+        if lacks and lacks != self._lacks:
+            self.journal.note("holding", f"{name} is not made so: it takes {lacks}", {})
+        self._lacks = lacks
 
     async def _save_the_last(self, observed: Observed) -> None:
         """Starts elsewhere, if there is room, what has to leave a machine and is the last of its stage."""
