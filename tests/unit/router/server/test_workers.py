@@ -1,6 +1,7 @@
 """Several processes serve as one: their figures add up, a dead one is replaced, signals reach them all."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -192,10 +193,13 @@ def test_no_counter_goes_back_where_a_process_is_slow_dies_or_leaves(tmp_path: P
             last: dict[str, float] = {}
 
             async def look(client: httpx.AsyncClient | None = None) -> dict[str, float]:
-                """Without a `client` any process may be asked."""
+                """Without a `client` any process may be asked, and another where that one is ended meanwhile."""
                 nonlocal last
-                async with httpx.AsyncClient(timeout=60, trust_env=False) as fresh:
-                    text = (await (client or fresh).get(f"{url}/metrics")).text
+                text = ""
+                while not text:
+                    with contextlib.suppress(httpx.TransportError):
+                        async with httpx.AsyncClient(timeout=60, trust_env=False) as fresh:
+                            text = (await (client or fresh).get(f"{url}/metrics")).text
                 families = list(text_string_to_metric_families(text))
                 counted = {
                     f"{sample.name}{sorted(sample.labels.items())}": sample.value
