@@ -216,6 +216,27 @@ def rate_pair(seed: int) -> Pair:
     return Pair("a lower rate", less, replace(less, workload=slower))
 
 
+def fleet_rate_pair(seed: int) -> Pair:
+    """The same of whole plans of fleets, as specs leave them: up to 128 GPUs, and tokens an iteration open."""
+    rng = np.random.default_rng([seed, 17])
+    found = random_problem(seed, requests=4000)
+    pool = Pool("h100-sxm", "h100-sxm", 16, 8, GPUS["h100-sxm"])
+    limit_s = float(rng.choice([5.0, 10.0, 20.0, 60.0]))
+    w, judge = found.workload, found.judge
+    less = replace(
+        found,
+        cluster=Cluster((pool,)),
+        objective=Objective("cost", 0.95, found.objective.quality_min, limit_s),
+        workload=replace(w, arrival_s=w.arrival_s / float(rng.choice([8.0, 16.0, 32.0]))),
+        stages=tuple(replace(s, searches_batch_tokens=True) for s in found.stages),
+        judge=replace(judge, searches_batch_tokens=judge.config is not None),
+    )
+    w = less.workload
+    slower = replace(w, arrival_s=w.arrival_s * float(rng.choice([1.02, 1.05, 1.1, 1.3])))
+    pair = Pair("a lower rate of a fleet", less, replace(less, workload=slower))
+    return replace(pair, efforts=(None, None), whole=True)
+
+
 def stages_pair(seed: int) -> Pair:
     """A stage more is offered, and may be left out."""
     more = drawn(seed, 1)
@@ -322,6 +343,7 @@ KINDS: dict[str, Callable[[int], Pair | AcrossGoals]] = {
     "bounds": bound_pair,
     "prices": price_pair,
     "rates": rate_pair,
+    "rates-fleet": fleet_rate_pair,
     "stages": stages_pair,
     "stages-known": stages_known_pair,
     "exits": exits_pair,

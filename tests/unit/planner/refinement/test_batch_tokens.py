@@ -17,7 +17,7 @@ from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import deployment
 from cascadia.planner.plan import PlanResult, routings_of
 from cascadia.planner.problem.models import leaves_batch_tokens
-from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
+from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets, with_fewest
 from cascadia.planner.replay.replay import replay
 from cascadia.planner.search.context import start_search
 from cascadia.planner.spec.models import StageSpec
@@ -127,3 +127,33 @@ def test_a_controller_keeps_what_engines_were_started_with(searched: PlanResult)
         if by.deployed:
             assert stage.config.max_num_batched_tokens == by.config.max_num_batched_tokens
         assert stage.searches_batch_tokens is not by.deployed
+
+
+def test_the_fewest_tokens_are_those_that_each_engine_starts_with_and_the_specs_own_stay() -> None:
+    p = left_open(problem(pools=(HALF,), judge=hosted_judge()))
+    first, last = p.stages
+    stages = (
+        replace(first, searches_batch_tokens=False),
+        replace(last, config=replace(last.config, max_num_seqs=1000)),
+    )
+    with ThreadPoolExecutor(1) as threads:
+
+        def fewest(p: Problem) -> list[int] | None:
+            found = with_fewest(start_search(p, routings_of(p)[0], threads))
+            if found is None:
+                return None
+            served = (*found.problem.stages, found.problem.judge)
+            return [each.config.max_num_batched_tokens for each in served if each.config is not None]
+
+        assert fewest(p) == [512, 512, 512]
+        assert fewest(replace(p, stages=stages)) == [8192, 1024, 512]
+        assert fewest(problem(pools=(HALF,))) is None
+
+
+@pytest.mark.parametrize("goal", ["cost", "latency"])
+def test_where_cost_is_sought_few_tokens_are_tried_whatever_steps_from_many_tell(goal: str) -> None:
+    """Pipelines that are the cheapest with 512 tokens were never met from 8,192: 2 % fewer requests cost 29 % more."""
+    asked = replace(problem().objective, goal=goal, latency_max_s=20.0 if goal == "cost" else None)
+    told: list[str] = []
+    briefly(left_open(problem(objective=asked)), progress=told.append)
+    assert any("another number of tokens" in line for line in told) is (goal == "cost")

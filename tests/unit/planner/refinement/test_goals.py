@@ -131,7 +131,14 @@ def test_where_bursts_outlast_the_window_that_is_composed_the_cheapest_plan_is_f
     )
     monkeypatch.setattr(planning, "their_deployments", lambda _: [])  # which keep the bound too
     effort = Effort(simulated_requests=0, fewest_simulations=3, window_requests=250)
-    found = plan(bursty, effort=effort).plan.predicted
-    assert found.objective_s <= 3.5
-    monkeypatch.setattr(refine, "TIGHTER", 0)
-    assert found.usd_per_hour < 0.7 * plan(bursty, effort=effort).plan.predicted.usd_per_hour
+
+    def usd_per_hour(tighter: int, trimmed: int) -> float:
+        monkeypatch.setattr(refine, "TIGHTER", tighter)
+        monkeypatch.setattr(refine, "TRIMMED", trimmed)
+        found = plan(bursty, effort=effort).plan.predicted
+        assert found.objective_s <= 3.5
+        return found.usd_per_hour
+
+    neither = usd_per_hour(0, 0)
+    assert usd_per_hour(4, 0) < 0.7 * neither
+    assert usd_per_hour(0, 3) < 0.95 * neither
