@@ -139,27 +139,27 @@ def searched(
     starts: Sequence[Deployment],
 ) -> Found:
     """The best of one search. Where it helps that engines take other numbers of tokens an iteration, the search is made
-    once more with these from its start, since other shapes may then be best; its best is the better of both.
+    once more with these from its start, since other shapes may then be best; its best is the better of both. Where none
+    helps, or nothing keeps the bounds, and cost is sought, it is made once more with the fewest.
     """
     effort = effort or effort_for(search.problem.cluster)
     loop = bilevel(search, solver_of(search), progress)
     best, tried = refine(search, loop, effort=effort, progress=progress, starts=starts)
     if search.deadline.passed:
         return Found(best, tuple(tried), search, loop)
-    if best is not None and (anew := _with_other_budgets(search, best)) is not None:
+    helping = None if best is None else rebudgeted(search, best.deployment)
+    few = with_fewest(search) if helping is None and search.problem.objective.goal == "cost" else None
+    if (anew := helping or few) is not None:
         progress("once more, with another number of tokens an iteration")
-        loop = bilevel(anew, solver_of(anew), progress)
-        again, more = refine(anew, loop, effort=effort, progress=progress, starts=[*starts, best.deployment])
-        if again is not None and rank(search.problem, again) <= rank(search.problem, best):
+        loop_anew = bilevel(anew, solver_of(anew), progress)
+        starts = starts if best is None else [*starts, best.deployment]
+        again, more = refine(anew, loop_anew, effort=effort, progress=progress, starts=starts)
+        tried = [*tried, *more]
+        if again is not None and (best is None or rank(search.problem, again) <= rank(search.problem, best)):
             best = again
-        search, tried = anew, [*tried, *more]
+        if helping is not None or best is again is not None:
+            search, loop = anew, loop_anew
     return Found(best, tuple(tried), search, loop)
-
-
-def _with_other_budgets(search: Search, best: Candidate) -> Search | None:
-    """The search with the numbers of tokens that help `best`; where none does and cost is sought, with the fewest."""
-    anew = rebudgeted(search, best.deployment)
-    return with_fewest(search) if anew is None and search.problem.objective.goal == "cost" else anew
 
 
 def parts(cluster: Cluster) -> Iterator[Sequence[Pool]]:
