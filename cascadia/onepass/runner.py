@@ -17,6 +17,7 @@ from cascadia.exits.readings import Bools, Ints
 from cascadia.onepass.model import GRAPH, TOKENIZER, OnePassModel, read_model
 from cascadia.ramps.live import State
 from cascadia.ramps.passes import Passed, Release
+from cascadia.ramps.session import SLOWER
 from cascadia_judge.encoder.graph import IDS, THERE
 
 if TYPE_CHECKING:
@@ -174,4 +175,7 @@ def session_of(graph: Path, threads: int) -> "InferenceSession":
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     options.enable_cpu_mem_arena = False
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    # As in segments of the model, so that exits that are off change no bit.
+    return onnxruntime.InferenceSession(
+        graph, options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOWER
+    )

@@ -43,6 +43,8 @@ class Passes:
 
     whole: "InferenceSession"
     parts: tuple["InferenceSession", ...]
+    takes: tuple[tuple[str, ...], ...]
+    """What each part is given."""
     tensors: tuple[str, ...]
     output: str
     mask: str | None
@@ -57,9 +59,13 @@ class Passes:
     ) -> "Passes":
         """`whole`: a session of `model`; None: one is opened."""
         parts = tuple(open_session(part, threads) for part in segments(model, ramps)) if ramps else ()
-        tensors = tuple(ramp.tensor for ramp in ramps)
         return cls(
-            whole or open_session(model, threads), parts, tensors, model.graph.output[0].name, mask_of(model)
+            whole or open_session(model, threads),
+            parts,
+            tuple(tuple(value.name for value in part.get_inputs()) for part in parts),
+            tuple(ramp.tensor for ramp in ramps),
+            model.graph.output[0].name,
+            mask_of(model),
         )
 
     def run_whole(self, batch: Mapping[str, Any]) -> Vectors:
@@ -75,48 +81,69 @@ class Passes:
         *,
         declines: Bools | None = None,
     ) -> Passed:
-        """`thresholds` (ramps), `stays` and `declines` (inputs): those that decline leave at no ramp."""
-        n, ramps = len(stays), len(self.tensors)
-        state = _State(dict(batch), np.arange(n))
+        """`thresholds` (ramps), `stays` and `declines` (inputs): those that decline leave at no ramp.
+
+        Where nobody may leave and nobody is drawn, the model runs as it came.
+        """
+        n, ramps, drawn = len(stays), len(self.tensors), bool(stays.any())
         exit_at = np.full(n, ramps)
-        labels, doubts = np.zeros((n, ramps), dtype=np.int64), np.ones((n, ramps))
+        off = not (thresholds > 0).any() or (declines is not None and bool(declines.all()))
+        if off and not drawn:
+            final = self.run_whole(batch)
+            release(np.arange(n), final, ramps)
+            return Passed(final, exit_at, _none(ramps))
+        state = _State(dict(batch), np.arange(n))
+        seen: list[tuple[Ints, Any, Any]] = []
         chances: Vectors | None = None
-        for at in range(ramps):
-            names = [self.tensors[at], CHANCES, LABEL, DOUBT]
-            hidden, *read = self._run(at, names, state)
-            guessed, label, doubt = read[0][:, 0], read[1][:, 0, 0], read[2][:, 0, 0]
+        for at, tensor in enumerate(self.tensors):
+            hidden, guessed, label, doubt = self._run(at, [tensor, CHANCES, LABEL, DOUBT], state)
+            doubt = doubt.ravel()
             rows = state.rows
-            labels[rows, at], doubts[rows, at] = label, doubt
-            if chances is None:
-                chances = np.zeros((n, guessed.shape[1]), dtype=np.float32)
+            if drawn:
+                seen.append((rows, label, doubt))
+            out = doubt < thresholds[at]
+            if off or not out.any():
+                state.passed(at, self.tensors, hidden)
+                continue
             # Who stays goes on after it has left, and leaves but once.
-            first = (doubt < thresholds[at]) & (exit_at[rows] == ramps)
+            first = out & (exit_at[rows] == ramps)
             if declines is not None:
                 first &= ~declines[rows]
             if first.any():
-                exit_at[rows[first]], chances[rows[first]] = at, guessed[first]
-                release(rows[first], guessed[first], at)
+                if chances is None:
+                    chances = np.zeros((n, guessed.shape[-1]), dtype=np.float32)
+                left, answers = rows[first], guessed[first, 0]
+                exit_at[left], chances[left] = at, answers
+                release(left, answers, at)
             goes_on = (exit_at[rows] == ramps) | stays[rows]
             if not goes_on.any():
+                assert chances is not None
                 return Passed(chances, exit_at, _none(ramps))
-            state = state.smaller(goes_on, self.mask, self.tensors[at - 1] if at else None)
-            state.given[self.tensors[at]] = (
-                hidden if goes_on.all() else _trimmed(hidden[goes_on], state.longest)
-            )
+            state.passed(at, self.tensors, hidden)
+            if not goes_on.all():
+                state.keep(goes_on, self.mask)
         (final,) = self._run(ramps, [self.output], state)
-        chances = np.zeros((n, final.shape[1]), dtype=np.float32) if chances is None else chances
-        last = exit_at[state.rows] == ramps
-        chances[state.rows[last]] = final[last]
+        rows = state.rows
+        if chances is None:
+            chances = np.zeros((n, final.shape[1]), dtype=np.float32)
+        last = exit_at[rows] == ramps
         if last.any():
-            release(state.rows[last], final[last], ramps)
-        kept = stays[state.rows]
-        rows = state.rows[kept]
+            chances[rows[last]] = final[last]
+            release(rows[last], final[last], ramps)
+        if not drawn:
+            return Passed(chances, exit_at, _none(ramps))
+        # Only now, when all answers are out.
+        labels, doubts = np.zeros((n, ramps), dtype=np.int64), np.ones((n, ramps))
+        for at, (those, label, doubt) in enumerate(seen):
+            labels[those, at], doubts[those, at] = label.ravel(), doubt
+        kept = stays[rows]
+        rows = rows[kept]
         return Passed(chances, exit_at, Readings(labels[rows], doubts[rows], final[kept].argmax(axis=1)))
 
     def _run(self, at: int, names: list[str], state: "_State") -> list[Any]:
-        session = self.parts[at] if self.parts else self.whole
-        taken = {value.name for value in session.get_inputs()}
-        return list(session.run(names, {name: part for name, part in state.given.items() if name in taken}))
+        if not self.parts:
+            return list(self.whole.run(names, state.given))
+        return list(self.parts[at].run(names, {name: state.given[name] for name in self.takes[at]}))
 
 
 @dataclass(slots=True, eq=False)
@@ -125,24 +152,23 @@ class _State:
 
     given: dict[str, Any]
     rows: Ints
-    longest: int | None = None
 
-    def smaller(self, goes_on: Bools, mask: str | None, passed: str | None) -> "_State":
-        """Inputs that go on, without what the segment that was `passed` began with."""
-        given = {name: part for name, part in self.given.items() if name != passed}
-        if goes_on.all():
-            return _State(given, self.rows, self.longest)
-        given = {name: part[goes_on] for name, part in given.items()}
-        longest = None
+    def passed(self, at: int, tensors: Sequence[str], hidden: Any) -> None:
+        """Takes what segment `at` ended in, and forgets what it began with."""
+        if at:
+            del self.given[tensors[at - 1]]
+        self.given[tensors[at]] = hidden
+
+    def keep(self, goes_on: Bools, mask: str | None) -> None:
+        """Takes the rows of those that do not go on out of everything, and tokens that only they had."""
+        given = {name: part[goes_on] for name, part in self.given.items()}
         if mask is not None:
             there = given[mask].astype(bool)
             longest = int(there.shape[1] - there[:, ::-1].argmax(axis=1).min())
-            given = {name: part[:, :longest] for name, part in given.items()}
-        return _State(given, self.rows[goes_on], longest)
-
-
-def _trimmed(hidden: Any, longest: int | None) -> Any:
-    return hidden if longest is None else hidden[:, :longest]
+            if longest < there.shape[1]:
+                # The runtime takes arrays without gaps, and would copy each anew at every segment.
+                given = {name: np.ascontiguousarray(part[:, :longest]) for name, part in given.items()}
+        self.given, self.rows = given, self.rows[goes_on]
 
 
 def _none(ramps: int) -> Readings:

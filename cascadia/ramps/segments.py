@@ -23,7 +23,7 @@ _MASKS = ("there", "attention_mask")
 
 def segments(model: "ModelProto", ramps: Sequence[Ramp]) -> list["ModelProto"]:
     """One more than there are ramps. All but the last end in their ramp's tensor and readings."""
-    starts = [None, *(ramp.tensor for ramp in ramps)]
+    starts = [None, *_known(model, [ramp.tensor for ramp in ramps])]
     found = [
         _segment(model, start, [ramp.tensor], _readings(model, ramp), [CHANCES, LABEL, DOUBT])
         for start, ramp in zip(starts, ramps, strict=False)
@@ -34,7 +34,8 @@ def segments(model: "ModelProto", ramps: Sequence[Ramp]) -> list["ModelProto"]:
 
 def alone(model: "ModelProto", ramp: Ramp) -> "ModelProto":
     """A ramp without the segment before it."""
-    return _segment(model, ramp.tensor, [], _readings(model, ramp), [CHANCES, LABEL, DOUBT])
+    (start,) = _known(model, [ramp.tensor])
+    return _segment(model, start, [], _readings(model, ramp), [CHANCES, LABEL, DOUBT])
 
 
 def pooled(model: "ModelProto", tensors: Sequence[str]) -> "ModelProto":
@@ -72,7 +73,7 @@ def mask_of(model: "ModelProto") -> str | None:
 
 def _segment(
     model: "ModelProto",
-    start: str | None,
+    start: "ValueInfoProto | None",
     ends: Sequence[str],
     added: tuple[list["NodeProto"], list["TensorProto"]],
     outputs: Sequence[str],
@@ -85,13 +86,13 @@ def _segment(
     nodes = []
     # ONNX wants each node behind those that it reads, so that one pass backwards finds all that is needed.
     for node in reversed(model.graph.node):
-        if start not in node.output and any(name in wanted for name in node.output):
+        if (start is None or start.name not in node.output) and any(name in wanted for name in node.output):
             nodes.append(node)
             wanted.update(node.input)
     nodes.reverse()
     inputs = [value for value in model.graph.input if value.name in wanted]
-    if start in wanted and start is not None:
-        inputs.append(_floats(start))
+    if start is not None and start.name in wanted:
+        inputs.append(start)
     given = {value.name: value for value in model.graph.output}
     graph = helper.make_graph(
         [*nodes, *more],
@@ -101,6 +102,16 @@ def _segment(
         [*(tensor for tensor in model.graph.initializer if tensor.name in wanted), *constants],
     )
     return helper.make_model(graph, opset_imports=model.opset_import, ir_version=model.ir_version)
+
+
+def _known(model: "ModelProto", names: Sequence[str]) -> list["ValueInfoProto"]:
+    """Tensors with their shapes. Where a segment does not say how wide its input is, ONNX Runtime fuses otherwise than
+    in the whole model: more slowly, and with other bits in int8.
+    """
+    from onnx import shape_inference
+
+    found = {value.name: value for value in shape_inference.infer_shapes(model).graph.value_info if names}
+    return [found.get(name, _floats(name)) for name in names]
 
 
 def _floats(name: str) -> "ValueInfoProto":

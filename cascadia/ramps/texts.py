@@ -58,6 +58,14 @@ class Reader:
         return given
 
 
+def typical(texts: Sequence[str], size: int) -> list[str]:
+    """As many of `texts`, evenly spaced by length: one of them is of the middle one. The first that come may be short,
+    and a ramp then costs a larger part of their pass than of others'.
+    """
+    ordered = sorted(texts, key=len)
+    return [ordered[(2 * at + 1) * len(ordered) // (2 * size)] for at in range(size)]
+
+
 def read_model(folder: Path, tokens_max: int) -> Reader:
     """Raises `BadInput` where `folder` holds no model that texts can be given to."""
     import onnx

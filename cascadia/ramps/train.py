@@ -1,5 +1,6 @@
 """Training of ramps on a frozen model: its own outputs are the labels, all inputs train all ramps (Apparate section
-3.1).
+3.1). They are probabilities, not the likeliest class alone: how sure the model was says more of an input than what it
+said (Hinton et al. 2015), and an eighth more inputs may leave at the same risk.
 
 One pass of the model over the data gives what every ramp looks at; each ramp is then a logistic regression of its
 own, so they are fitted side by side and none depends on which others are active. The model's weights are not
@@ -32,6 +33,8 @@ Batch = Mapping[str, Any]
 STRENGTH = 0.03
 """Inverse of the ridge on standardised columns (scikit-learn's C)."""
 STEPS_MAX = 300
+LEAST = 0.01
+"""Probabilities below it are not learned from."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,19 +75,32 @@ def fit(places: Sequence[Cut], seen: Seen, threads: int = 1) -> tuple[Ramp, ...]
 
     if len(np.unique(seen.final)) < 2:
         raise ValueError("the model gives all texts the same label")
-    classes = seen.chances.shape[1]
+    chances = _probabilities(seen.chances)
     # More threads within one fit wait for each other longer than they work.
     with ThreadPoolExecutor(threads) as pool, threadpool_limits(1):
-        heads = list(pool.map(lambda x: _head(x, seen.final, classes), seen.pooled))
+        heads = list(pool.map(lambda x: _head(x, chances), seen.pooled))
     return tuple(Ramp(cut.tensor, cut.share, *head) for cut, head in zip(places, heads, strict=True))
 
 
-def _head(x: Vectors, labels: Ints, classes: int) -> tuple[Vectors, Vectors]:
+def _probabilities(outputs: Vectors) -> Vectors:
+    """(inputs, classes): `outputs` where they are probabilities, else their softmax."""
+    if (outputs >= 0).all() and np.allclose(outputs.sum(axis=1), 1.0, atol=1e-3):
+        return outputs
+    raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
+def _head(x: Vectors, chances: Vectors) -> tuple[Vectors, Vectors]:
     """Weight and bias, the standardising of columns folded in. A class that the model never gave is never guessed."""
     from sklearn.linear_model import LogisticRegression
 
+    classes, final = chances.shape[1], chances.argmax(axis=1)
     mean, spread = x.mean(axis=0), x.std(axis=0) + 1e-6
-    found = LogisticRegression(C=STRENGTH, max_iter=STEPS_MAX).fit((x - mean) / spread, labels)
+    counts = np.isin(np.arange(classes), final) & (chances > LEAST)
+    counts[np.arange(len(x)), final] = True
+    at, labels = np.nonzero(counts)
+    model = LogisticRegression(C=STRENGTH, max_iter=STEPS_MAX)
+    found = model.fit(((x - mean) / spread)[at], labels, sample_weight=chances[at, labels])
     rows, bias = found.coef_, found.intercept_
     # scikit-learn has one row for two classes; half of it either way gives the same softmax.
     if len(found.classes_) == 2:

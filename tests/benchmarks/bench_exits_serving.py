@@ -24,6 +24,7 @@ from cascadia.exits.readings import Floats, Ints
 from cascadia.ramps.cuts import cuts
 from cascadia.ramps.measure import measured
 from cascadia.ramps.passes import Passes
+from cascadia.ramps.texts import typical
 from cascadia.ramps.train import fit, look, readings
 from cascadia_judge.encoder.encoder import Encoder
 from tests.benchmarks.exits_rig import FOR_HEAD, FOR_PATH, FOR_RAMPS, batches, classifier, descriptions
@@ -57,7 +58,7 @@ def in_force(model: "ModelProto", encoder: Encoder, texts: Sequence[str]) -> tup
     places = cuts(model)
     ramps = fit(places, look(model, places, batches(encoder, texts[:FOR_RAMPS])))
     known = readings(ramps, look(model, places, batches(encoder, texts[FOR_RAMPS:])))
-    sizes = [next(batches(encoder, texts, size)) for size in (1, 4, 16)]
+    sizes = [next(batches(encoder, typical(texts, size), size)) for size in SIZES]
     timings = measured(model, ramps, sizes)
     setup = Setup(timings[0], Budget(timings, BUDGET), known.take(slice(FOR_PATH)))
     active, path = planned(setup)
@@ -106,8 +107,9 @@ def rows_of(
         given = list(batches(encoder, some, size))
         off = np.zeros_like(thresholds)
         same = all(
-            np.array_equal(passes.run(b, off, np.ones(len(b["ids"]), bool)).chances, passes.run_whole(b))
+            np.array_equal(passes.run(b, off, np.full(len(b["ids"]), drawn)).chances, passes.run_whole(b))
             for b in given
+            for drawn in (False, True)
         )
         found = []
         for _ in range(pairs):

@@ -24,6 +24,7 @@ from cascadia.exits.timing import Timing
 from cascadia.ramps.cuts import Cut, cuts
 from cascadia.ramps.measure import measured
 from cascadia.ramps.ramp import Ramp
+from cascadia.ramps.texts import typical
 from cascadia.ramps.train import fit, look, readings
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.encoder.graph import IDS, SUMS, THERE, bert_graph
@@ -166,7 +167,7 @@ def rig() -> Rig:
         kind: readings(ramps, look(model, places, batches(encoder, texts)))
         for kind, texts in kinds_of(known, at + FOR_PATH).items()
     }
-    sizes = [next(batches(encoder, known.texts[at:], size)) for size in (1, 2, 4, 8, 16)]
+    sizes = [next(batches(encoder, typical(known.texts[at:], size), size)) for size in (1, 2, 4, 8, 16)]
     return Rig(
         model=model,
         encoder=encoder,

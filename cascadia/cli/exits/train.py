@@ -54,7 +54,7 @@ def train(
     from cascadia.ramps.cuts import cuts
     from cascadia.ramps.file import digest, write_ramps
     from cascadia.ramps.measure import BATCHES, measured
-    from cascadia.ramps.texts import MODEL, read_model, read_texts
+    from cascadia.ramps.texts import MODEL, read_model, read_texts, typical
     from cascadia.ramps.train import fit, readings
 
     promise_of(risk, confidence)
@@ -73,7 +73,7 @@ def train(
         except ValueError as error:
             raise BadInput(str(texts_file), str(error), "give texts of several kinds") from None
     with output.progress("measuring"):
-        timings = measured(reader.model, ramps, [reader.batch(texts[:size]) for size in BATCHES])
+        timings = measured(reader.model, ramps, [reader.batch(typical(texts, size)) for size in BATCHES])
     fresh = readings(ramps, seen.take(slice(kept, None)))
     found = chosen(fresh, ramps, timings, digest(folder / MODEL), risk, ramp_budget)
     write_ramps(folder, ramps, found.about)
