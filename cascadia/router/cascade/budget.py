@@ -32,7 +32,10 @@ async def budgeted(ask: Ask, stage: Stage, step: Step, scoring: Scoring) -> Thou
         return await _compared(ask, stage, step, scoring, foreseen)
     at = next((at for at, score in foreseen.items() if not drawn and exits.leaves(at, score)), None)
     found = await _whole(ask, stage, step, scoring, at)
-    if at is not None and found.body:
+    if at is not None and not found.body:
+        # E.g. an engine that was started without thinking budgets.
+        at, found = None, await _whole(ask, stage, step, scoring, None)
+    if at is not None:
         exit_ = settings.exits[at]
         found.exit_tokens, found.threshold, found.good = exit_.thinking_tokens, exit_.threshold, True
     return found

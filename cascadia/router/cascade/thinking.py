@@ -10,18 +10,50 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from cascadia.router.cascade.decision import NOTHING, Ask
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.openai.answers import Choice, Usage, Written
 from cascadia.router.openai.bounded import NOT_JSON, items_of, members_told_apart
-from cascadia.router.openai.requests import messages_and
+from cascadia.router.openai.requests import OWN_FIELDS, messages_and
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step
 
 NOTHING_WRITTEN = Written((), NOTHING)
+IN_PIECES = frozenset(
+    (
+        *("model", "messages", "stream", "stream_options", "n", "max_tokens", "max_completion_tokens"),
+        *(
+            "temperature",
+            "top_p",
+            "top_k",
+            "min_p",
+            "typical_p",
+            "seed",
+            "logit_bias",
+            "stop",
+            "stop_token_ids",
+        ),
+        *("presence_penalty", "frequency_penalty", "repetition_penalty", "repeat_penalty"),
+        *(
+            "user",
+            "metadata",
+            "store",
+            "service_tier",
+            "safety_identifier",
+            "prompt_cache_key",
+            "cache_prompt",
+        ),
+        *OWN_FIELDS,
+    )
+)
+"""Members of a request whose answer may be written in several calls. Others may be about the answer as a whole: its
+log-probabilities, a grammar, a least length, or that it has no thinking.
+"""
+NOT_ASKED = (b"null", b"false")
+LIMITS = ("max_tokens", "max_completion_tokens")
 
 
 @dataclass(slots=True)
@@ -48,18 +80,42 @@ def may_leave(ask: Ask, stage: Stage, scoring: Scoring) -> bool:
     Without a gate it may where nobody thinks on behind the first exit.
     """
     fields = ask.fields
-    plain = not fields.stream and fields.n in (None, 1) and fields.tools is fields.response_format is UNSET
+    whole = fields.given("tools") or fields.given("response_format")
+    plain = not fields.stream and fields.n in (None, 1) and not whole
     told = stage.settings
     # A budget needs no verdict, unless evidence on it is gathered.
     unscored = told.promise is None if told.budget_field else bool(told.exits) and told.exits[0].last
-    return plain and ask.exits and ask.api == "chat" and bool(told.exits) and (unscored or bool(scoring.gate))
+    may = plain and ask.exits and ask.api == "chat" and bool(told.exits) and (unscored or bool(scoring.gate))
+    # With a budget the engine writes the answer in one piece.
+    return may and (bool(told.budget_field) or _in_pieces(ask))
+
+
+def _in_pieces(ask: Ask) -> bool:
+    """Tells whether several calls make the answer that one would: all that the request asks for is known not to be
+    about an answer as a whole, and it is no answer's beginning that the model is to go on with.
+    """
+    members = ask.fields.all_members or members_told_apart(ask.body)
+    if members is None:
+        return False
+    others = members.keys() - IN_PIECES
+    return all(bytes(members[name]) in NOT_ASKED for name in others) and not _begun(ask)
+
+
+def _begun(ask: Ask) -> bool:
+    try:
+        *_, last = items_of(ask.fields.given("messages"))
+        return bytes((members_told_apart(last) or {}).get("role", b"")) == b'"assistant"'
+    except (*NOT_JSON, ValueError):
+        # The engine says what is wrong with it.
+        return True
 
 
 async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated: bool) -> Thought:
     """The stage's answer, from the first of its exits that is good enough. Raises `StageFailed`.
 
     A request that is drawn has a trial at every exit on its way and goes on from all, so that exits are certified. A
-    verdict that decides nothing is not asked for: at the last exit, where nothing is `gated` behind it.
+    verdict that decides nothing is not asked for: at the last exit, where nothing is `gated` behind it. Where an engine
+    refuses what exits ask of it, the request goes on without them.
     """
 
     settings, so_far, used, spent, read = stage.settings, "", 0, NOTHING, 0
@@ -90,20 +146,23 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
         if left is not None and left <= exit_.thinking_tokens - used:
             # The request ends first: there is nothing left to answer with behind this exit.
             break
-        piece = await asks(so_far, max(1, exit_.thinking_tokens - used))
+        most = max(1, exit_.thinking_tokens - used)
+        piece = await asks(so_far, most)
         if piece.found is None:
-            return Thought(piece, spent=spent)
+            # E.g. no room for so much more in the engine's context. What is asked for may have it.
+            break
         said, spent = piece.found.choices[0], spent.plus(piece.found.usage)
         # The client's own prompt, read once; later pieces read the thinking too, which is no input of the
         # client's.
         read = read or piece.found.usage.input_tokens
         so_far += said.text
         used += piece.found.usage.output_tokens
-        if said.finish != "length":
+        # An engine whose context is full writes less than it was asked for.
+        if said.finish != "length" or 0 < piece.found.usage.output_tokens < most:
             return await whole(_whole(piece, so_far, Usage(read, used), spent))
         trial = await asks(so_far + settings.ends_thinking, left_of_limit(ask, used))
         if trial.found is None:
-            return Thought(trial, spent=spent)
+            break
         spent = spent.plus(trial.found.usage)
         decides = gated or not exit_.last or (drawn and bool(trials))
         score = await scoring.score(ask, stage, trial.found, step) if decides else None
@@ -170,8 +229,8 @@ def _continued(ask: Ask, so_far: str, most: int | None) -> dict[str, Any]:
         # vLLM and SGLang want to be told; llama.cpp always goes on with an assistant's last message.
         changes |= {"continue_final_message": True, "add_generation_prompt": False}
     if most is not None:
-        named = "max_tokens" if ask.fields.max_completion_tokens is None else "max_completion_tokens"
-        changes[named] = most
+        given = [name for name in LIMITS if getattr(ask.fields, name) is not None]
+        changes |= dict.fromkeys(given or LIMITS[:1], most)
     return changes
 
 

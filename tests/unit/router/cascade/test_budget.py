@@ -197,3 +197,25 @@ def test_budgets_that_nobody_could_choose_are_one_line(tmp_path: Path, stage: st
     )
     with pytest.raises(BadInput, match=said):
         read_settings(tmp_path / "router.yaml")
+
+
+def test_an_engine_that_knows_no_budget_serves_the_request_without() -> None:
+    async def refuses(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if FIELD in body:
+            send(writer, 400, b'{"error": {"message": "thinking_token_budget needs --reasoning-config"}}')
+        else:
+            await thinks(engine, body, writer)
+
+    async def main() -> None:
+        small, large, heads = FakeEngine(answer=refuses), FakeEngine("large"), foreseeing(EASY)
+        async with (
+            started(small, large, heads),
+            running(settings_of(small, large, heads), ScriptedGate({"whole": 70.0})) as up,
+        ):
+            await ready(up)
+            answer = await up.chat()
+        assert answer.status_code == 200
+        assert answer.json()["choices"][0]["message"]["content"] == "whole"
+        assert "x-cascadia-exit" not in answer.headers
+
+    run(main)

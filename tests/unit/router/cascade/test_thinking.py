@@ -122,6 +122,116 @@ def test_a_request_can_decline(how: dict[str, Any]) -> None:
     run(main)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"logprobs": True},
+        {"min_tokens": 10},
+        {"structured_outputs": {"regex": "a+"}},
+        {"grammar": "root ::= [a ]+"},
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"reasoning_effort": "none"},
+        {"continue_final_message": True},
+        {"a_field_of_next_year": [1]},
+        {
+            "messages": [
+                {"role": "user", "content": "What is 2+2?"},
+                {"role": "assistant", "content": "It is"},
+            ]
+        },
+    ],
+)
+def test_what_may_be_asked_of_an_answer_as_a_whole_is_asked_in_one_call(more: dict[str, Any]) -> None:
+    """Log-probabilities would be of the last piece, a grammar would begin anew in each, an engine would refuse a least
+    length above a piece's, and who declines to think would have the answer's beginning for a thought.
+    """
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 90.0, "a " * LONG + "whole": 70.0})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            answer = await up.chat(**more)
+        assert answer.status_code == 200
+        assert "x-cascadia-exit" not in answer.headers
+        assert len(small.requests) == 1
+        assert small.requests[0].items() >= more.items()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "more", [{"logprobs": False}, {"seed": 3, "stop": ["x"], "user": "u"}, {"tools": None}]
+)
+def test_what_asks_for_nothing_of_the_kind_leaves_early(more: dict[str, Any]) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        async with (
+            started(small, large),
+            running(thinker(small, large), ScriptedGate({"trial 4": 90.0})) as up,
+        ):
+            answer = await up.chat(**more)
+        assert answer.headers["x-cascadia-exit"] == "small@4"
+
+    run(main)
+
+
+@pytest.mark.parametrize("refused", ["piece", "trial", "second piece"])
+def test_where_an_engine_refuses_what_exits_ask_the_request_is_served_without(refused: str) -> None:
+    """A context may have no room for a piece, and still for what is asked for."""
+
+    async def answers(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        last = body["messages"][-1]
+        kind = "trial" if last["content"].endswith(ENDS_THINKING) else "piece" if "max_tokens" in body else ""
+        if kind and refused == ("second " if kind == "piece" and last["role"] == "assistant" else "") + kind:
+            send(writer, 400, b'{"error": {"message": "max_tokens is too large"}}')
+        else:
+            await thinks(engine, body, writer)
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=answers), FakeEngine("large")
+        gate = ScriptedGate({"trial 4": 10.0, "a " * LONG + "whole": 70.0})
+        async with started(small, large), running(thinker(small, large), gate) as up:
+            answer = await up.chat()
+        assert answer.status_code == 200
+        assert answer.json()["choices"][0]["message"]["content"] == "a " * LONG + "whole"
+        assert large.requests == []
+
+    run(main)
+
+
+def test_a_piece_cut_short_by_a_full_context_is_the_end() -> None:
+    async def full(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        await thinks(engine, body | {"max_tokens": 3}, writer)
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=full), FakeEngine("large")
+        async with (
+            started(small, large),
+            running(thinker(small, large), ScriptedGate({"a a a ": 60.0})) as up,
+        ):
+            answer = await up.chat()
+        assert answer.json()["choices"][0]["finish_reason"] == "length"
+        assert len(small.requests) == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "given", [("max_tokens",), ("max_completion_tokens",), ("max_tokens", "max_completion_tokens")]
+)
+def test_a_piece_has_its_own_limit_whatever_names_the_client_gave_one(given: tuple[str, ...]) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        async with (
+            started(small, large),
+            running(thinker(small, large), ScriptedGate({"trial 4": 90.0})) as up,
+        ):
+            await up.chat(**dict.fromkeys(given, 100))
+        assert {small.requests[0].get(name) for name in given} == {4}
+
+    run(main)
+
+
 def test_behind_the_last_exit_nobody_thinks_on_and_the_stages_own_threshold_decides() -> None:
     async def main() -> None:
         small, large = FakeEngine(answer=thinks), FakeEngine("large")
