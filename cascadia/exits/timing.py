@@ -6,6 +6,7 @@ for all ramps.
 """
 
 from dataclasses import dataclass
+from math import inf
 
 import numpy as np
 
@@ -21,7 +22,8 @@ class Timing:
     ramps_s: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if len(self.segments_s) != len(self.ramps_s) + 1 or min((*self.segments_s, *self.ramps_s)) < 0:
+        told = (*self.segments_s, *self.ramps_s)
+        if len(self.segments_s) != len(self.ramps_s) + 1 or not all(0 <= each < inf for each in told):
             raise ValueError(f"no timing: {self.segments_s}, {self.ramps_s}")
 
     @property

@@ -41,6 +41,22 @@ class About:
     differed: tuple[float, ...] = ()
     """On how many of the `texts` each setting differs from the model; empty in files that did not say it."""
 
+    def __post_init__(self) -> None:
+        n, active = len(self.tensors), self.active
+        if not n == len(self.shares) == len(self.agreement) or not self.timings:
+            raise ValueError("what is told of ramps does not match them")
+        if any(one.ramps != n for one in self.timings):
+            raise ValueError("timings are of other ramps")
+        if list(active) != sorted(set(active)) or not all(0 <= at < n for at in active):
+            raise ValueError("active ramps are not among all, in order")
+        if any(len(row) != len(active) for row in self.thresholds):
+            raise ValueError("thresholds are of other ramps")
+        if not np.isfinite([each for row in self.thresholds for each in row]).all():
+            raise ValueError("a threshold is no number")
+        if self.differed and len(self.differed) != len(self.thresholds):
+            raise ValueError("settings and what they differed on do not match")
+        _ = self.path  # It is nested, or raises.
+
     @property
     def path(self) -> Settings:
         thresholds = np.array(self.thresholds).reshape(len(self.thresholds), len(self.active))

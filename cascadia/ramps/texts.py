@@ -41,7 +41,9 @@ class Reader:
 
     def batch(self, texts: Sequence[str]) -> dict[str, Any]:
         first, last = self.around
-        found = self.tokenizer.encode_batch(list(texts), add_special_tokens=False)
+        # JSON may hold half a surrogate pair, which no tokenizer takes.
+        whole = [text.encode("utf-8", "replace").decode() for text in texts]
+        found = self.tokenizer.encode_batch(whole, add_special_tokens=False)
         rows = [[first, *one.ids[: self.tokens_max - 2], last] for one in found]
         there = np.zeros((len(rows), max(map(len, rows))), dtype=np.bool_)
         ids = np.zeros(there.shape, dtype=np.int64)

@@ -15,7 +15,7 @@ from cascadia.cli.exits.common import (
 )
 from cascadia.cli.exits.outputs import ramps_table
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import Within, with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
@@ -25,7 +25,7 @@ from cascadia.domain.errors import BadInput
 @texts_option
 @click.option(
     "--held-out",
-    type=click.FloatRange(0.05, 0.9),
+    type=Within(0.05, 0.9),
     default=0.25,
     show_default=True,
     help="Share of the texts kept to compare and calibrate ramps, 0.05 to 0.9; ramps are not trained "

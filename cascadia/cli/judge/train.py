@@ -18,7 +18,7 @@ from cascadia.cli.judge.probe_engine import probe_engine, with_probe_engine
 from cascadia.cli.judge.train_foresight import train_foresight
 from cascadia.cli.judge.train_outputs import heads_table, told
 from cascadia.cli.judge.train_probe import train_probe_file
-from cascadia.cli.shared.options import with_output, with_own_seed
+from cascadia.cli.shared.options import Within, with_output, with_own_seed
 from cascadia.cli.shared.output import Output, write
 from cascadia.domain.errors import BadInput
 
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--decoys",
-    type=click.FloatRange(0, 5),
+    type=Within(0, 5),
     default=0.0,
     show_default=True,
     help="Worthless answers to add per answer; as many to other questions, and as many that suit every "

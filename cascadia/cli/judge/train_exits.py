@@ -7,7 +7,7 @@ import click
 from cascadia.cli.exits.common import promise_of, with_promise
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.judge.common import encoder_folder_of, encoder_option, read_judge, rows_of
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import Within, with_output
 from cascadia.cli.shared.output import Output, write
 from cascadia.domain.errors import BadInput
 
@@ -17,7 +17,7 @@ from cascadia.domain.errors import BadInput
 @click.argument("answers", type=click.Path(path_type=Path))
 @click.option(
     "--points",
-    type=click.FloatRange(0.1, 100),
+    type=Within(0.1, 100),
     default=10.0,
     show_default=True,
     help="Points by which an early verdict may be off, 0.1 to 100; beyond, it counts as different.",

@@ -35,6 +35,16 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
     return wrapper
 
 
+class Within(click.FloatRange):
+    """Numbers from one to another. NaN is on no side of either, so that click's own range lets it in."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        found = super().convert(value, param, ctx)
+        if not isfinite(found):
+            self.fail(f"{value} is not a finite number", param, ctx)
+        return found
+
+
 def number(text: str) -> float:
     """A finite number, as the type of an option."""
     try:

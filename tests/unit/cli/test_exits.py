@@ -111,3 +111,9 @@ def test_bad_input_is_told(folder: Path, arguments: list[str], told: str) -> Non
     (folder / "bare").mkdir(exist_ok=True)
     with pytest.raises(BadInput, match=told):
         ran(*(argument.replace("{}", str(folder)) for argument in arguments))
+
+
+def test_half_a_character_in_json_is_a_text(folder: Path) -> None:
+    (folder / "halves.jsonl").write_text('{"text": "\\ud800 two"}\n' * 300)
+    texts = str(folder / "halves.jsonl")
+    assert json.loads(ran("simulate", str(folder), "--texts", texts, *TOKENS).stdout)["texts"] == 300

@@ -54,6 +54,13 @@ def test_help_tells_one_default(option: click.Option) -> None:
     assert (option.help or "").count("Default:") + bool(option.show_default) <= 1
 
 
+@pytest.mark.parametrize("option", [p for p in OPTIONS if isinstance(p.values[0].type, click.FloatRange)])
+@pytest.mark.parametrize("text", ["nan", "inf"])
+def test_what_is_no_number_is_in_no_range(option: click.Option, text: str) -> None:
+    with pytest.raises(click.UsageError):
+        option.type.convert(text, option, click.Context(click.Command("some")))
+
+
 def test_all_commands_were_seen() -> None:
     assert len(OPTIONS) > 200
 

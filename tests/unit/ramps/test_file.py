@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -69,4 +70,32 @@ def test_what_does_not_fit_is_told(tmp_path: Path) -> None:
         read_ramps(tmp_path)
     (tmp_path / ABOUT).write_text("{")
     with pytest.raises(BadInput, match="cannot be read"):
+        read_ramps(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"active": [7]},
+        {"active": [-1]},
+        {"active": [1, 0], "thresholds": [[0.1, 0.1], [0.2, 0.2]]},
+        {"active": [1, 1], "thresholds": [[0.1, 0.1], [0.2, 0.2]]},
+        {"thresholds": [[0.2], [0.1]]},
+        {"thresholds": [[float("nan")], [0.1]]},
+        {"thresholds": []},
+        {"thresholds": [[0.1, 0.2], [0.1, 0.2]]},
+        {"timings": []},
+        {"timings": [{"batch": 1, "segments_s": [1.0, 1.0], "ramps_s": [0.1]}]},
+        {"timings": [{"batch": 1, "segments_s": [float("nan"), 1.0, 1.0], "ramps_s": [0.1, 0.1]}]},
+        {"differed": [1.0]},
+        {"differed": [1e9, 1e9]},
+        {"shares": [0.3]},
+        {"tensors": []},
+    ],
+)
+def test_a_file_that_contradicts_itself_is_told(tmp_path: Path, changed: dict[str, Any]) -> None:
+    write_ramps(tmp_path, RAMPS, about(tmp_path))
+    file = tmp_path / ABOUT
+    file.write_text(json.dumps(json.loads(file.read_text()) | changed))
+    with pytest.raises(BadInput, match="train them anew"):
         read_ramps(tmp_path)
