@@ -6,20 +6,34 @@ holds; and a run, however long, wins no more than one input does.
 """
 
 from collections import deque
+from collections.abc import Iterable
+from hashlib import blake2b
 
 LAST = 100
 """So many inputs fed back are remembered."""
 
 
 class Recent:
-    """The last inputs fed back, by what tells each from others."""
+    """The last inputs fed back, by what tells each from others. What is kept of one means the same to any process."""
 
     def __init__(self, last: int = LAST) -> None:
         self._keys: deque[int] = deque(maxlen=last)
 
-    def has(self, key: object) -> bool:
-        """Tells whether `key` was among the last, and takes it in."""
-        found, known = hash(key), self._keys
+    def has(self, key: bytes | None) -> bool:
+        """Tells whether `key` was among the last, and takes it in. None: nothing tells the input from others, and it
+        is nobody's copy.
+        """
+        if key is None:
+            return False
+        found, known = int.from_bytes(blake2b(key, digest_size=6).digest()), self._keys
         copy = found in known
         known.append(found)
         return copy
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        return tuple(self._keys)
+
+    def resume(self, kept: Iterable[int]) -> None:
+        self._keys.clear()
+        self._keys.extend(kept)

@@ -45,7 +45,11 @@ class Fixed:
         return ()
 
     def feed(
-        self, _: Mapping[int, float], __: float, ___: object = None, ____: Mapping[int, float] | None = None
+        self,
+        _: Mapping[int, float],
+        __: float,
+        ___: bytes | None = None,
+        ____: Mapping[int, float] | None = None,
     ) -> bool:
         """Tells that nothing was lost: nobody is drawn."""
         return False
@@ -61,7 +65,7 @@ class Certified:
         # Just above: a score equal to its threshold is good enough.
         own = [float(np.nextafter(1.0 - each / 100.0, 2.0)) if each <= 100.0 else 0.0 for each in thresholds]
         self._path, self._promise = Path(np.outer(np.arange(1, SETTINGS + 1) / SETTINGS, own)), promise
-        self.feeds: Callable[[Ints, Floats, int, bool], object]
+        self.feeds: Callable[[Ints, Floats, int, bytes | None], object]
         """Takes evidence: the controller, or who shares it with other processes."""
         self.begin_anew()
 
@@ -70,7 +74,8 @@ class Certified:
         path = self._path
         # Thresholds are the plan's: after a withdrawal the same path is examined anew.
         self.controller = Controller(self._promise, path, learned=1, renewed=lambda *_: path)
-        self._recent, self.feeds = Recent(), self.controller.feed
+        recent, feed = Recent(), self.controller.feed
+        self.feeds = lambda lost, doubts, final, key: feed(lost, doubts, final, recent.has(key))
 
     @property
     def state(self) -> tuple[int, int, int]:
@@ -98,7 +103,7 @@ class Certified:
         self,
         scores: Mapping[int, float],
         whole: float,
-        key: object = None,
+        key: bytes | None = None,
         foreseen: Mapping[int, float] | None = None,
     ) -> bool:
         """Takes in a request that was drawn: its trials' scores by exit, and its whole answer's; `key` tells it from
@@ -113,7 +118,7 @@ class Certified:
         for at, score in scores.items():
             lost[at] = whole > score + BETTER
         left = exit_of(doubts, in_force)
-        self.feeds(lost, doubts, 0, key is not None and self._recent.has(key))
+        self.feeds(lost, doubts, 0, key)
         return left is not None and bool(lost[left])
 
     def _doubts(self, scores: Mapping[int, float]) -> Floats:

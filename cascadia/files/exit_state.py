@@ -6,6 +6,9 @@ the wealth of a bet on it is the one that the theorem speaks of, and delta is th
 sequence of its own, each would have a delta of its own. When evidence is exchanged does not depend on what it says. A
 process that dies takes what it had not exchanged with it, which does not depend on it either.
 
+Which inputs came last is in the file too: that a client asks the same thing again is seen by whichever process it
+comes to.
+
 Where there is no path after a withdrawal, each learns one from what it is fed itself: the first to have it writes it.
 """
 
@@ -18,11 +21,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from cascadia.domain.errors import BadInput
 from cascadia.exits.controller import Controller
+from cascadia.exits.copies import LAST, Recent
 from cascadia.exits.readings import Floats, Ints
 from cascadia.exits.snapshot import Snapshot, resume, snapshot
 from cascadia.files.text import read_text, write_whole
@@ -46,6 +51,8 @@ class _Kept:
     settings: str
     state: Snapshot
     version: int = VERSION
+    recent: Annotated[tuple[int, ...], Field(max_length=LAST)] = ()
+    """The last inputs fed back, as `Recent` keeps them."""
 
 
 class SharedExits:
@@ -65,7 +72,8 @@ class SharedExits:
     ) -> None:
         self.controller, self._path, self._settings = controller, path, settings
         self._tell, self._clock = tell, clock
-        self._waiting: deque[tuple[Ints, Floats, int, bool]] = deque()
+        self._waiting: deque[tuple[Ints, Floats, int, bytes | None]] = deque()
+        self._recent = Recent()
         self._seen: tuple[int, int, int] | None = None
         self._told: set[str] = set()
         self._alone = False
@@ -73,8 +81,9 @@ class SharedExits:
         self._busy_since_s: float | None = None
         self.exchange()
 
-    def feed(self, labels: Ints, doubts: Floats, final: int, copy: bool = False) -> None:
-        self._waiting.append((labels, doubts, final, copy))
+    def feed(self, labels: Ints, doubts: Floats, final: int, key: bytes | None = None) -> None:
+        """`key` tells the input from others; None: unknown."""
+        self._waiting.append((labels, doubts, final, key))
 
     def look(self) -> None:
         """Exchanges, where there is much to tell or it was a while ago."""
@@ -146,6 +155,7 @@ class SharedExits:
             self._say(f"{self._path}: is of other exits, or another version; they begin anew")
         elif (learns and kept.state.withdrawn == mine.withdrawn) or resume(mine, kept.state):
             self._seen = stamp
+            self._recent.resume(kept.recent)
         else:
             self._say(f"{self._path}: is of another promise, or other ramps; exits begin anew")
 
@@ -153,7 +163,8 @@ class SharedExits:
         """Tells whether there was anything to feed."""
         fed = False
         while self._waiting:
-            self.controller.feed(*self._waiting.popleft())
+            labels, doubts, final, key = self._waiting.popleft()
+            self.controller.feed(labels, doubts, final, self._recent.has(key))
             fed = True
         return fed
 
@@ -162,7 +173,10 @@ class SharedExits:
         self._feed()
 
     def _written(self) -> str:
-        return json.dumps(asdict(_Kept(self._settings, snapshot(self.controller)))) + "\n"
+        return (
+            json.dumps(asdict(_Kept(self._settings, snapshot(self.controller), recent=self._recent.kept)))
+            + "\n"
+        )
 
     def _stamp(self) -> tuple[int, int, int] | None:
         try:

@@ -104,9 +104,12 @@ class JudgeExits:
         differs = abs(early.verdict.score - whole.score) > self._ramp.points
         self.counts["shadowed"] += 1
         self.counts["disagreed"] += int(left and differs)
-        feed = self._controller.feed if self._shared is None else self._shared.feed
-        copy = self._recent.has((case.question, case.answer))
-        feed(np.array([int(differs)]), np.array([early.doubt]), 0, copy)
+        lost, doubts = np.array([int(differs)]), np.array([early.doubt])
+        key = repr((case.question, case.answer)).encode()
+        if self._shared is None:
+            self._controller.feed(lost, doubts, 0, self._recent.has(key))
+        else:
+            self._shared.feed(lost, doubts, 0, key)
 
     def close(self) -> None:
         """Keeps what is left to keep."""

@@ -130,10 +130,12 @@ class Live:
             if some is None:
                 break
             found, keys = some
-            feed = self._controller.feed if shared is None else shared.feed
             rows = zip(found.labels, found.doubts, found.final.tolist(), keys, strict=True)
             for labels, doubts, final, key in rows:
-                feed(labels, doubts, final, recent.has(key))
+                if shared is None:
+                    self._controller.feed(labels, doubts, final, recent.has(key))
+                else:
+                    shared.feed(labels, doubts, final, key)
             self._look()
         if shared is not None:
             shared.close()

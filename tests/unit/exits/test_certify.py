@@ -112,7 +112,7 @@ def test_copies_count_against_those_that_differ_on_them() -> None:
 
 def test_a_copy_is_known_for_a_while() -> None:
     recent = Recent(2)
-    assert [recent.has(key) for key in ("a", "a", "b", "c", "a")] == [False, True, False, False, False]
+    assert [recent.has(key) for key in (b"a", b"a", b"b", b"c", b"a")] == [False, True, False, False, False]
 
 
 @pytest.mark.parametrize("differed", [0.0, 5.0, 12.0, 60.0])

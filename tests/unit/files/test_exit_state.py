@@ -13,6 +13,7 @@ import pytest
 
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller
+from cascadia.exits.copies import Recent
 from cascadia.exits.path import Path as Settings
 from cascadia.exits.snapshot import snapshot
 from cascadia.files.exit_state import MOST_WAITING, STUCK_S, SharedExits
@@ -65,6 +66,20 @@ def test_two_processes_decide_as_one_that_saw_it_all(tmp_path: Path) -> None:
     both[0].exchange()
     assert both[0].controller.thresholds == pytest.approx(alone.thresholds)
     assert snapshot(shared(path).controller) == snapshot(alone)
+
+
+def test_a_copy_is_one_whichever_process_it_comes_to_and_after_a_restart(tmp_path: Path) -> None:
+    """As one process that saw them all would have it: a client that repeats itself certifies nothing."""
+    path, alone, recent = tmp_path / "state.json", Controller(PROMISE, PATH, learned=20), Recent()
+    agrees, doubt = np.array([0]), np.array([0.05])
+    for turn in range(60):
+        one = shared(path)
+        key = b"again" if turn % 3 else b"%d" % turn
+        one.feed(agrees, doubt, 0, key)
+        one.exchange()
+        alone.feed(agrees, doubt, 0, recent.has(key))
+    assert snapshot(one.controller) == snapshot(alone)
+    assert alone.certificate.excused[0] == 39
 
 
 def test_what_one_withdraws_is_withdrawn_everywhere_and_whoever_learns_first_renews_it(

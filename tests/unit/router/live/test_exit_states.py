@@ -29,6 +29,10 @@ def settings(small: FakeEngine, large: FakeEngine, folder: Path | None, risk: fl
     return RouterSettings((promised, *others), JudgeSettings("certainty"), health=QUICK, exit_states=folder)
 
 
+def new_question() -> list[dict[str, str]]:
+    return [{"role": "user", "content": f"What is 2+{next(NUMBERS)}?"}]
+
+
 def test_two_routers_gather_one_certificate_which_outlives_them(tmp_path: Path) -> None:
     folder = tmp_path / "exits-state"
 
@@ -41,7 +45,7 @@ def test_two_routers_gather_one_certificate_which_outlives_them(tmp_path: Path) 
                 running(told, ScriptedGate(GATE)) as other,
             ):
                 for _ in range(3):
-                    await asyncio.gather(one.chat(), other.chat())
+                    await asyncio.gather(*(up.chat(messages=new_question()) for up in (one, other)))
                 seen = [up.router.stages[0].exits.controller for up in (one, other)]
                 await until(lambda: [each.inputs for each in seen] == [6, 6])
             async with running(told, ScriptedGate(GATE)) as again:
@@ -91,7 +95,7 @@ async def gathered(up: Running, count: int) -> None:
     assert timer is not None
     timer.cancel()
     for _ in range(count):
-        await up.chat(messages=[{"role": "user", "content": f"What is 2+{next(NUMBERS)}?"}])
+        await up.chat(messages=new_question())
         await up.router.exit_states._exchange()
 
 
