@@ -74,6 +74,8 @@ class EmbeddingJudge:
 
     def scores(self, cases: Sequence[Case]) -> list[Verdict]:
         """One verdict a case. Raises `BadVerdict` where no head can judge one of them."""
+        if not cases:
+            return []
         chosen = [self.head_for(case) for case in cases]
         # What a head does not look at need not be encoded.
         seen = look(

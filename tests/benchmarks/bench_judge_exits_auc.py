@@ -31,7 +31,7 @@ from cascadia_judge.embedding import Case, EmbeddingJudge
 from cascadia_judge.encoder.encoder import Encoder
 from cascadia_judge.encoder.memory import Remembering
 from cascadia_judge.head.features import Floats
-from cascadia_judge.head.rows import Row, read_rows
+from cascadia_judge.head.rows import KNOWN, Row, read_rows
 from cascadia_judge.head.training import RIGHT
 from cascadia_judge.scores.agreement import agreement
 from tests.benchmarks.judge_sets import MIXTRAL
@@ -122,8 +122,9 @@ def main() -> int:
     options = parser.parse_args()
     threadpool_limits(1, user_api="blas")
     named = Path(options.rows)
-    lines = named.read_text().splitlines() if named.exists() else map(json.dumps, public_rows(options.rows))
-    rows = read_rows(list(lines), options.rows)
+    lines_of = map(json.loads, named.read_text().splitlines()) if named.exists() else public_rows(str(named))
+    # `bench_probe rows` says more of each.
+    rows = read_rows([json.dumps({k: one[k] for k in KNOWN & one.keys()}) for one in lines_of], str(named))
     folder = encoder_folder(None)
     early = EarlyEncoder.read(folder)
     with TemporaryDirectory() as made:

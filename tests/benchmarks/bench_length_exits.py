@@ -3,10 +3,11 @@
     python -m tests.benchmarks.bench_length_exits [--folder DIR] [--questions N] [--held-out M]
 
 The boldest bar on a trial's doubt that loses nothing on the first N questions is tried on M others. Live: a trial after
-0, 16, 32, 48 and 64 tokens, each paid for where it is not good enough. Before any thought: that trial alone. By the
-question: budgets of as many tokens and no trial, by what heads expect (`judge train --foresight`; of each question by
-folds that did not see it); with `--budgets` these alone are looked at. Readings stay in the folder and are not taken
-again. The demo's model only; nothing is asked of a judge.
+0, 16, 32, 48 and 64 tokens, each paid for where it is not good enough. One trial: at the one of these that saves most
+on the first N. Where the question says so: live, and no trial where heads expect too little (`judge train
+--foresight`; of each question by folds that did not see it). By the question: budgets of as many tokens by these heads,
+and no trial; with `--budgets` these alone are looked at. Readings stay in the folder and are not taken again. The
+demo's model only; nothing is asked of a judge.
 """
 
 import argparse
@@ -93,6 +94,36 @@ def boldest(rows: Sequence[dict[str, Any]], budgets: Sequence[int], *, tries: bo
     return max(safe, key=lambda bar: told[bar].saved, default=-1.0)
 
 
+class Way(NamedTuple):
+    """`rows` with the trials that are made, those `budgets` that are looked at, and whether trials are paid for."""
+
+    rows: Sequence[dict[str, Any]]
+    budgets: Sequence[int]
+    tries: bool = True
+
+
+def best(ways: Sequence[Way], first: int) -> tuple[Way, float]:
+    """The way, with its bar, that saves most on the `first` rows and loses nothing there."""
+
+    def saved(way: Way) -> float:
+        bar = boldest(way.rows[:first], way.budgets, tries=way.tries)
+        return outcome(way.rows[:first], bar, way.budgets, tries=way.tries).saved
+
+    way = max(ways, key=saved)
+    return way, boldest(way.rows[:first], way.budgets, tries=way.tries)
+
+
+def where_expected(
+    rows: Sequence[dict[str, Any]], told: Sequence[dict[str, Any]], most: float
+) -> list[dict[str, Any]]:
+    """`rows` with the trials of which the question alone, as in `told`, lets no more than so much doubt."""
+    found = []
+    for row, foretold in zip(rows, told, strict=True):
+        likely = {trial["at"] for trial in foretold["trials"] if trial["doubt"] <= most}
+        found.append(row | {"trials": [trial for trial in row["trials"] if trial["at"] in likely]})
+    return found
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--folder", type=Path)
@@ -113,15 +144,25 @@ def main() -> int:
     print(f"{np.mean([r['tokens'] for r in held_out]):.0f} tokens in the mean")
     table, met = [], []
     told = foreseen(rows, budgets)
-    ways = [("by the question", told, budgets, False)]
+    ways = {"by the question": [Way(told, budgets, tries=False)]}
     if args.budgets is None:
-        ways += [("live", rows, BUDGETS, True), ("before any thought", rows, BUDGETS[:1], True)]
-    for name, known, at, tries in ways:
-        bar = boldest(known[: args.questions], at, tries=tries)
-        got = outcome(known[args.questions :], bar, at, tries=tries)
+        doubts = [trial["doubt"] for row in told[: args.questions] for trial in row["trials"]]
+        ways |= {
+            "live": [Way(rows, BUDGETS)],
+            "one trial": [Way(rows, (at,)) for at in BUDGETS],
+            "where the question says so": [
+                Way(where_expected(rows, told, most), at)
+                for most in np.quantile(doubts, (0.1, 0.25, 0.5, 0.75))
+                for at in (BUDGETS, *((at,) for at in BUDGETS))
+            ],
+        }
+    for name, some in ways.items():
+        way, bar = best(some, args.questions)
+        got = outcome(way.rows[args.questions :], bar, way.budgets, tries=way.tries)
         met.append(got.saved >= SAVED and got.lost <= LOST)
-        table.append([name, f"{bar:.2f}", f"{100 * got.saved:.1f} %", f"{got.lost:.1f} points"])
-    print(markdown(["exits", "doubt", "tokens saved (asked 15 %)", "quality lost (asked <= 1)"], table))
+        at = ", ".join(map(str, way.budgets))
+        table.append([name, at, f"{bar:.2f}", f"{100 * got.saved:.1f} %", f"{got.lost:.1f} points"])
+    print(markdown(["exits", "at", "doubt", "tokens saved (asked 15 %)", "quality lost (asked <= 1)"], table))
     return 0 if any(met) else 1
 
 

@@ -20,7 +20,8 @@ from cascadia.judge_service.ramp import EarlyEncoder, JudgeRamp, digest, file_of
 from cascadia.planner.problem.judge import build_judge
 from cascadia.planner.spec.models import ExitPromiseSpec, JudgeSpec
 from cascadia.testing.plans import NO_JUDGE, three_stages
-from cascadia_judge.embedding import Case, Verdict
+from cascadia_judge.embedding import Case, EmbeddingJudge, Verdict
+from cascadia_judge.encoder.encoder import Encoder
 from tests.unit.judge import tiny_encoder
 
 PROMISE = ExitPromise(0.2, 0.9, 0.5)
@@ -76,6 +77,15 @@ def test_nothing_is_early_until_certified_and_then_all_but_those_drawn() -> None
     assert sorted({one.score for one in found}) == [50.0, 55.0]
     assert sum(one.score == 50.0 for one in found) == drawn
     assert whole.asked == exits.state["whole"]
+
+
+def test_where_all_leave_the_whole_judge_has_nothing_to_do(tmp_path: Path) -> None:
+    """A real one: most calls are of one case, and it used to fail on none."""
+    judge = EmbeddingJudge(Encoder.read(tiny_encoder.write(tmp_path / "encoder")), (), {})
+    exits, _ = certified()
+    exits._shadow = 0.0
+    for n in (0, 1, 8):
+        assert [one.score for one in exits.scores(judge, CASES[:n])] == [55.0] * n
 
 
 def test_the_same_few_answers_again_and_again_certify_nothing() -> None:
