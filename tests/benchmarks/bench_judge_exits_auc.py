@@ -161,7 +161,7 @@ def _trained(rows: Sequence[Row], file: Path) -> None:
         "".join(json.dumps(_row(r.prompt_id, r.question, r.answer, r.quality)) + "\n" for r in rows)
     )
     command = [sys.executable, "-m", "cascadia", "judge", "train", str(table), "--out", str(file), "--quiet"]
-    subprocess.run([*command, "--encoder", str(encoder_folder(None))], check=True)
+    subprocess.run([*command, "--encoder", str(encoder_folder(None))], check=True, timeout=600.0)
 
 
 if __name__ == "__main__":
