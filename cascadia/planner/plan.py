@@ -52,6 +52,7 @@ from cascadia.planner.pool.largest_rate import (
 from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.pool.spot import best_way, on_demand_notes
 from cascadia.planner.pool.worth import dominance_note
+from cascadia.planner.refinement.batch_tokens import with_fewest
 from cascadia.planner.refinement.best import Ways, best_found, fastest, least_held
 from cascadia.planner.refinement.drafts import without_drafts
 from cascadia.planner.refinement.mixed_search import least_quality, where_none
@@ -493,13 +494,17 @@ def asking(
         """A deployment that carries as much as any settles it, mostly; else one from the loop or a combination."""
         unbounded = replace(search.problem.objective, latency_max_s=None, levels=())
         search = replace(search, problem=replace(search.problem, objective=unbounded))
+        few = replace(effort or effort_for(search.problem.cluster), **NO_CLIMB)
+        return any(sustained(budgeted, few) for budgeted in with_budgets(search)) or mixed(search)
+
+    def sustained(search: Search, effort: Effort) -> bool:
         full = nearly_full(search)
         starts = list(fullest(full))
-        few = replace(effort or effort_for(search.problem.cluster), **NO_CLIMB)
-        return (bool(starts) and (carried(full, starts) or tried(search, few))) or mixed(search)
+        return bool(starts) and (carried(full, starts) or tried(search, effort))
 
     def keeps(search: Search) -> bool:
-        return tried(search, effort or effort_for(search.problem.cluster)) or mixed(search)
+        thorough = effort or effort_for(search.problem.cluster)
+        return any(tried(budgeted, thorough) for budgeted in with_budgets(search)) or mixed(search)
 
     def tried(search: Search, effort: Effort) -> bool:
         if found(search, effort):
@@ -519,6 +524,11 @@ def asking(
             raise out_of_time()
         loop = bilevel(search, solver(search, formulation), lambda _: None)
         return refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)[0] is not None
+
+    def with_budgets(search: Search) -> Iterator[Search]:
+        yield search
+        if (fewest := with_fewest(search)) is not None:
+            yield fewest
 
     def fastest_s(search: Search) -> float | None:
         if search.deadline.passed:

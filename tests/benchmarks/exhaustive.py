@@ -118,7 +118,7 @@ class Optimum:
 
 def compared(problem: Problem, predicted: Predicted) -> float:
     """Value of a finished plan that the goal compares: the less the better."""
-    told = {"latency": predicted.objective_s, "cost": predicted.usd_per_hour}
+    told = {"latency": predicted.objective_s, "cost": predicted.usd_per_hour, "rate": -predicted.rate_rps}
     return told.get(problem.objective.goal, -predicted.quality.lower)
 
 

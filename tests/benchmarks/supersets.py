@@ -13,7 +13,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import BadInput, Infeasible, OutOfTime
 from cascadia.domain.external import External
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import GEARS, Goal, Objective
 from cascadia.domain.problem import EXTERNAL, Problem
 from cascadia.planner.plan import plan, routings_of, solver
 from cascadia.planner.refinement.refine import Effort, rank
@@ -216,25 +216,52 @@ def rate_pair(seed: int) -> Pair:
     return Pair("a lower rate", less, replace(less, workload=slower))
 
 
-def fleet_rate_pair(seed: int) -> Pair:
-    """The same of whole plans of fleets, as specs leave them: up to 128 GPUs, and tokens an iteration open."""
-    rng = np.random.default_rng([seed, 17])
-    found = random_problem(seed, requests=4000)
-    pool = Pool("h100-sxm", "h100-sxm", 16, 8, GPUS["h100-sxm"])
-    limit_s = float(rng.choice([5.0, 10.0, 20.0, 60.0]))
+def fleet(
+    seed: int, goal: Goal, nodes: int, rng: np.random.Generator, busier: tuple[float, ...] = (8.0, 16.0, 32.0)
+) -> Problem:
+    """A random cascade for a fleet of eight GPUs a node, as specs leave it: tokens an iteration open, and eight
+    gears."""
+    found, limit_s = random_problem(seed, requests=4000), float(rng.choice([5.0, 10.0, 20.0, 60.0]))
+    pool = Pool("h100-sxm", "h100-sxm", nodes, 8, GPUS["h100-sxm"])
+    bar = None if goal == "quality" else found.objective.quality_min
     w, judge = found.workload, found.judge
-    less = replace(
+    return replace(
         found,
         cluster=Cluster((pool,)),
-        objective=Objective("cost", 0.95, found.objective.quality_min, limit_s),
-        workload=replace(w, arrival_s=w.arrival_s / float(rng.choice([8.0, 16.0, 32.0]))),
+        objective=Objective(goal, 0.95, bar, limit_s),
+        workload=replace(w, arrival_s=w.arrival_s / float(rng.choice(busier))),
         stages=tuple(replace(s, searches_batch_tokens=True) for s in found.stages),
         judge=replace(judge, searches_batch_tokens=judge.config is not None),
+        gears=GEARS,
     )
+
+
+def fleet_rate_pair(seed: int) -> Pair:
+    """A lower rate of whole plans of fleets of up to 128 GPUs."""
+    rng = np.random.default_rng([seed, 17])
+    less = fleet(seed, "cost", 16, rng)
     w = less.workload
     slower = replace(w, arrival_s=w.arrival_s * float(rng.choice([1.02, 1.05, 1.1, 1.3])))
     pair = Pair("a lower rate of a fleet", less, replace(less, workload=slower))
     return replace(pair, efforts=(None, None), whole=True)
+
+
+def fleet_tokens_pair(seed: int) -> Pair:
+    """The spec leaves open what it named: few tokens an iteration, or many."""
+    rng = np.random.default_rng([seed, 18])
+    goals: tuple[Goal, ...] = ("quality", "rate", "cost")
+    more = fleet(seed, goals[seed % 3], int(rng.choice([2, 4])), rng, (24.0, 48.0, 96.0))
+    tokens = int(rng.choice([512, 512, 2048, 8192]))
+    stages = tuple(
+        replace(s, config=replace(s.config, max_num_batched_tokens=tokens), searches_batch_tokens=False)
+        for s in more.stages
+    )
+    judge = more.judge
+    if judge.config is not None:
+        named = replace(judge.config, max_num_batched_tokens=tokens)
+        judge = replace(judge, config=named, searches_batch_tokens=False)
+    less = replace(more, stages=stages, judge=judge)
+    return Pair("tokens an iteration open", less, more, efforts=(None, None), whole=True)
 
 
 def stages_pair(seed: int) -> Pair:
@@ -344,6 +371,7 @@ KINDS: dict[str, Callable[[int], Pair | AcrossGoals]] = {
     "prices": price_pair,
     "rates": rate_pair,
     "rates-fleet": fleet_rate_pair,
+    "tokens-fleet": fleet_tokens_pair,
     "stages": stages_pair,
     "stages-known": stages_known_pair,
     "exits": exits_pair,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from cascadia.domain.errors import BadInput, Infeasible
-from cascadia.domain.problem import Judge, Stage
+from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
@@ -20,7 +20,7 @@ from cascadia_sim.iteration.speculation import Speculation
 
 LADDER = (512, 1024, 2048, 4096, 8192, 16384)
 FIRST = (-2, +1)
-"""Places of the ladder that are tried before it is known that any helps."""
+"""Steps on the ladder that are tried before it is known that any helps."""
 
 GAIN = 0.02
 """A step has to make latency so much shorter; less is within what one trace's chances do."""
@@ -36,10 +36,7 @@ def other_budgets(search: Search, here: Deployment, *, few: bool) -> Iterator[De
         if not served.searches_batch_tokens or not mix:
             continue
         assert served.config is not None
-        for tokens in _others(tokens_of(mix, served), few=few):
-            # Its engine would not start.
-            if tokens < served.config.max_num_seqs:
-                continue
+        for tokens in _others(tokens_of(mix, served), served.config.max_num_seqs, few=few):
             if (changed := _with_budget(search, stage, mix, tokens)) is not None:
                 yield deployment(here.routing, mixes | {stage: changed})
 
@@ -72,18 +69,25 @@ def tokens_of(mix: Mix, served: Stage | Judge) -> int:
 
 def rebudgeted(search: Search, chosen: Deployment) -> Search | None:
     """The search with the numbers of tokens that `chosen`'s engines take as those of its own; None where they are."""
-    problem = search.problem
+    if takes_as(search, chosen):
+        return None
+    return start_search(_as_chosen(search.problem, chosen), search.routings, search.threads, search.deadline)
+
+
+def takes_as(search: Search, chosen: Deployment) -> bool:
+    """Tells whether the engines of the search take as many tokens an iteration as `chosen`'s, and draft as many."""
+    problem, changed = search.problem, _as_chosen(search.problem, chosen)
+    return changed.stages == problem.stages and changed.judge == problem.judge
+
+
+def _as_chosen(problem: Problem, chosen: Deployment) -> Problem:
     stages = tuple(
         replace(stage, config=engine_config(stage, chosen.mix(s))) for s, stage in enumerate(problem.stages)
     )
     judge = problem.judge
     if judge.config is not None:
         judge = replace(judge, config=engine_config(judge, chosen.judge))
-    if stages == problem.stages and judge == problem.judge:
-        return None
-    return start_search(
-        replace(problem, stages=stages, judge=judge), search.routings, search.threads, search.deadline
-    )
+    return replace(problem, stages=stages, judge=judge)
 
 
 def with_fewest(search: Search) -> Search | None:
@@ -117,9 +121,10 @@ def _served(search: Search, stage: int) -> Stage | Judge:
     return search.problem.judge if stage == JUDGE else search.problem.stages[stage]
 
 
-def _others(tokens: int, *, few: bool) -> list[int]:
+def _others(tokens: int, least: int, *, few: bool) -> list[int]:
+    """Others than `tokens`, of those with which an engine that runs `least` sequences starts."""
     at = min(range(len(LADDER)), key=lambda i: abs(LADDER[i] - tokens))
-    places = [at + by for by in FIRST if 0 <= at + by < len(LADDER)] if few else range(len(LADDER))
+    places = [i for i in range(len(LADDER)) if LADDER[i] >= least and (not few or i - at in FIRST)]
     return [LADDER[i] for i in places if LADDER[i] != tokens]
 
 

@@ -19,7 +19,7 @@ from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.joined import Joined
-from cascadia.planner.refinement.batch_tokens import rebudgeted, with_fewest
+from cascadia.planner.refinement.batch_tokens import rebudgeted, takes_as, with_fewest
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, rank, refine
 from cascadia.planner.refinement.thrift import Thrift, cheapest_beside, seeks
 from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
@@ -138,28 +138,35 @@ def searched(
     progress: Callable[[str], None],
     starts: Sequence[Deployment],
 ) -> Found:
-    """The best of one search. Where it helps that engines take other numbers of tokens an iteration, the search is made
-    once more with these from its start, since other shapes may then be best; its best is the better of both. Where none
-    helps, or nothing keeps the bounds, and cost is sought, it is made once more with the fewest.
+    """The best of one search, and of one with other numbers of tokens an iteration, since other shapes may then be
+    best: those that help its best, else the fewest, but where the fastest was found.
     """
     effort = effort or effort_for(search.problem.cluster)
     loop = bilevel(search, solver_of(search), progress)
     best, tried = refine(search, loop, effort=effort, progress=progress, starts=starts)
-    if search.deadline.passed:
+    if search.deadline.passed or (anew := _with_other_budgets(search, best)) is None:
         return Found(best, tuple(tried), search, loop)
-    helping = None if best is None else rebudgeted(search, best.deployment)
-    few = with_fewest(search) if helping is None and search.problem.objective.goal == "cost" else None
-    if (anew := helping or few) is not None:
-        progress("once more, with another number of tokens an iteration")
-        loop_anew = bilevel(anew, solver_of(anew), progress)
-        starts = starts if best is None else [*starts, best.deployment]
-        again, more = refine(anew, loop_anew, effort=effort, progress=progress, starts=starts)
-        tried = [*tried, *more]
-        if again is not None and (best is None or rank(search.problem, again) <= rank(search.problem, best)):
-            best = again
-        if helping is not None or best is again is not None:
-            search, loop = anew, loop_anew
-    return Found(best, tuple(tried), search, loop)
+    progress("once more, with another number of tokens an iteration")
+    again_loop = bilevel(anew, solver_of(anew), progress)
+    known = [*starts, best.deployment] if best is not None else starts
+    again, more = refine(anew, again_loop, effort=effort, progress=progress, starts=known)
+    if again is not None and (best is None or rank(search.problem, again) <= rank(search.problem, best)):
+        best = again
+    if best is None or takes_as(anew, best.deployment) or not takes_as(search, best.deployment):
+        search, loop = anew, again_loop
+    return Found(best, (*tried, *more), search, loop)
+
+
+def _with_other_budgets(search: Search, best: Candidate | None) -> Search | None:
+    """The search with the numbers of tokens that help `best`; where none does, or there is none, with the fewest.
+
+    What is the fastest on given GPUs, steps tell; what is the cheapest or the best, or whether there is any, they do
+    not.
+    """
+    anew = None if best is None else rebudgeted(search, best.deployment)
+    if anew is None and (best is None or search.problem.objective.goal != "latency"):
+        return with_fewest(search)
+    return anew
 
 
 def parts(cluster: Cluster) -> Iterator[Sequence[Pool]]:

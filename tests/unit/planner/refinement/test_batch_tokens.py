@@ -150,10 +150,18 @@ def test_the_fewest_tokens_are_those_that_each_engine_starts_with_and_the_specs_
         assert fewest(problem(pools=(HALF,))) is None
 
 
-@pytest.mark.parametrize("goal", ["cost", "latency"])
-def test_where_cost_is_sought_few_tokens_are_tried_whatever_steps_from_many_tell(goal: str) -> None:
+@pytest.mark.parametrize("goal", ["cost", "quality", "latency"])
+def test_but_for_the_fastest_few_tokens_are_tried_whatever_steps_from_many_tell(goal: str) -> None:
     """Pipelines that are the cheapest with 512 tokens were never met from 8,192: 2 % fewer requests cost 29 % more."""
-    asked = replace(problem().objective, goal=goal, latency_max_s=20.0 if goal == "cost" else None)
+    asked = replace(problem().objective, goal=goal, latency_max_s=None if goal == "latency" else 20.0)
     told: list[str] = []
     briefly(left_open(problem(objective=asked)), progress=told.append)
-    assert any("another number of tokens" in line for line in told) is (goal == "cost")
+    assert any("another number of tokens" in line for line in told) is (goal != "latency")
+
+
+def test_nothing_is_refused_before_few_tokens_are_tried() -> None:
+    told: list[str] = []
+    within = replace(problem().objective, latency_max_s=0.01)
+    with pytest.raises(Infeasible):
+        briefly(left_open(problem(objective=within)), progress=told.append)
+    assert any("another number of tokens" in line for line in told)
