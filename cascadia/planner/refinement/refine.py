@@ -17,6 +17,7 @@ Everything is counted in simulated requests, never in seconds, so that a plan ca
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.nearly_full import just_carrying
 from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.shortlist import light, shortlist, usd_needed
-from cascadia.planner.refinement.standing import Standing
+from cascadia.planner.refinement.standing import Standing, best_of_each
 from cascadia.planner.refinement.state import (
     EFFORT,
     HURRIED,
@@ -296,8 +297,7 @@ def _trim(state: Refinement) -> bool:
     ordered = sorted(
         (c for c in state.seen.values() if within_limits(problem, c)), key=lambda c: rank(problem, c)
     )
-    of_each = {c.deployment.routing: c for c in reversed(ordered)}
-    first = [c for c in ordered if of_each[c.deployment.routing] is c][:TRIMMED]
+    first = islice(best_of_each(ordered, 1), TRIMMED)
     found = [_trimmed(state, c) for c in first if most_alike(c.deployment) >= MANY]
     return bool(found) and min(rank(problem, c) for c in found) < rank(problem, ordered[0])
 

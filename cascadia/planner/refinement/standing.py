@@ -40,8 +40,8 @@ class Standing:
         """
         yield from islice(self._keeping(), FEW)
         yield from islice(self._better(), FEW)
-        yield from _best_of_each(self._keeping(), each)
-        yield from _best_of_each(self._better(), each)
+        yield from best_of_each(self._keeping(), each)
+        yield from best_of_each(self._better(), each)
 
     def _keeping(self) -> Iterator[Candidate]:
         return (c for _, _, c in self._within)
@@ -52,7 +52,7 @@ class Standing:
         return (c for _, _, its, c in self._beyond if best is None or its < best)
 
 
-def _best_of_each(ordered: Iterable[Candidate], each: int) -> Iterator[Candidate]:
+def best_of_each(ordered: Iterable[Candidate], each: int) -> Iterator[Candidate]:
     """The first `each` candidates of every routing."""
     taken: Counter[int] = Counter()
     for c in ordered:
