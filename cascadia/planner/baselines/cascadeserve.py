@@ -10,6 +10,7 @@ each stage, as it is for every other system (`search/throughput.py`), whatever C
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -22,6 +23,7 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.refinement.alike import Alike, deployed_alike, filled, steps
 from cascadia.planner.refinement.certified import first_certified
 from cascadia.planner.refinement.refine import EFFORT, Effort, Refinement, rank, within_limits
+from cascadia.planner.refinement.supersets import with_other_tokens
 from cascadia.planner.routing.routings import Routings
 from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.reference_tables import References
@@ -51,7 +53,21 @@ Ways = Sequence[tuple[Placement, int]]
 def cascadeserve(
     search: Search, effort: Effort = EFFORT, *, most_routings: int = ROUTINGS, with_rate: bool = True
 ) -> Entry:
-    """The best of the deployments tried; `with_rate`: also the largest rate that one of its kind sustains."""
+    """The best of the deployments tried, also with other numbers of tokens an iteration where a plan looks at those;
+    `with_rate`: also the largest rate that one of its kind sustains.
+    """
+    found = _cascadeserve(search, effort, most_routings, with_rate=with_rate)
+    if (anew := with_other_tokens(search, found.best)) is None:
+        return found
+    again = _cascadeserve(anew, effort, most_routings, with_rate=False)
+    if again.best is None or (
+        found.best is not None and rank(search.problem, found.best) <= rank(search.problem, again.best)
+    ):
+        return found
+    return replace(again, max_rate_rps=max(again.max_rate_rps, found.max_rate_rps))
+
+
+def _cascadeserve(search: Search, effort: Effort, most_routings: int, *, with_rate: bool) -> Entry:
     good = allowed(search)
     if not good.any():
         best = float(search.routings.lower.max(initial=0.0))

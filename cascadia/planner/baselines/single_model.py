@@ -18,13 +18,14 @@ from dataclasses import KW_ONLY, dataclass, replace
 
 import numpy as np
 
-from cascadia.domain.problem import Judge
+from cascadia.domain.problem import Judge, Problem
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.refinement.refine import Candidate, Effort, Refinement, refine
+from cascadia.planner.refinement.refine import Candidate, Effort, Refinement
+from cascadia.planner.refinement.supersets import searched as found_by
 from cascadia.planner.search.bilevel import bilevel
-from cascadia.planner.search.context import Search, allowed, find_shapes, restricted
+from cascadia.planner.search.context import Search, Shapes, allowed, find_shapes, restricted
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.solver import solver
 from cascadia.planner.search.throughput import max_rate_rps
@@ -66,15 +67,22 @@ def stand_alone(search: Search, stage: int, effort: Effort, *, with_rate: bool =
 
 def uniform_parallelism(search: Search, effort: Effort) -> Entry:
     """Each stage's shapes are those that span its nodes: TP = GPUs of a node, as few pipeline stages as fit."""
+    shapes = _over_nodes(search.problem)
+    if not all(shapes.values()):
+        return nothing("uniform parallelism", "a model does not split over a whole node")
+    tables = TableCache(search.threads, sustained=search.tables.sustained)
+    uniform = replace(search, shapes=shapes, shapes_of=_over_nodes, tables=tables)
+    return searched("uniform parallelism", uniform, effort)
+
+
+def _over_nodes(problem: Problem) -> Shapes:
+    """Each stage's shapes whose TP spans a node, with as few pipeline stages as fit."""
     shapes = {}
-    for s, choices in find_shapes(search.problem, needless_too=True).items():
-        mine = [c for c in choices if c.tp == search.problem.cluster.pool(c.pool).gpus_per_node]
+    for s, choices in find_shapes(problem, needless_too=True).items():
+        mine = [c for c in choices if c.tp == problem.cluster.pool(c.pool).gpus_per_node]
         least = {c.pool: min(x.pp for x in mine if x.pool == c.pool) for c in mine}
         shapes[s] = tuple(c for c in mine if c.pp == least[c.pool])
-        if not shapes[s]:
-            return nothing("uniform parallelism", "a model does not split over a whole node")
-    tables = TableCache(search.threads, sustained=search.tables.sustained)
-    return searched("uniform parallelism", replace(search, shapes=shapes, tables=tables), effort)
+    return shapes
 
 
 def uniform_allocation(search: Search, effort: Effort) -> Entry:
@@ -151,10 +159,9 @@ def searched(
     good = allowed(search)
     if not good.any():
         return nothing(name, f"misses the bar: {float(search.routings.lower.max(initial=0.0)):.1f} at most")
-    loop = bilevel(search, solver(search, "columns"), lambda _: None)
-    best, _ = refine(
-        search, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts, starts=starts
-    )
+    best = found_by(
+        search, lambda part: solver(part, "columns"), effort, lambda _: None, starts, equal_parts=equal_parts
+    ).best
     rate = max_rate_rps(search, np.flatnonzero(good), equal_parts=equal_parts) if with_rate else 0.0
     if best is None:
         return replace(nothing(name, "the traffic is not sustained"), max_rate_rps=rate)

@@ -12,7 +12,7 @@ from cascadia.domain.problem import Judge, Problem, Stage
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.search.context import Search, longest_request, start_search
+from cascadia.planner.search.context import Search, configured, longest_request
 from cascadia.planner.tables.shapes import Shape
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -71,7 +71,7 @@ def rebudgeted(search: Search, chosen: Deployment) -> Search | None:
     """The search with the numbers of tokens that `chosen`'s engines take as those of its own; None where they are."""
     if takes_as(search, chosen):
         return None
-    return start_search(_as_chosen(search.problem, chosen), search.routings, search.threads, search.deadline)
+    return configured(search, _as_chosen(search.problem, chosen))
 
 
 def takes_as(search: Search, chosen: Deployment) -> bool:
@@ -106,8 +106,7 @@ def with_fewest(search: Search) -> Search | None:
     if stages == problem.stages and judge == problem.judge:
         return None
     try:
-        changed = replace(problem, stages=stages, judge=judge)
-        return start_search(changed, search.routings, search.threads, search.deadline)
+        return configured(search, replace(problem, stages=stages, judge=judge))
     except (BadInput, Infeasible):
         return None
 

@@ -13,6 +13,7 @@ too many combinations: then each pool alone, and each pair, are searched before 
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 
 from cascadia.domain.cluster import Cluster, Pool
@@ -29,6 +30,9 @@ EVERY = 3
 
 ONCE_MORE = 0.5
 """Share of the time after the single pools' searches for the best of them, where its part of the time cut it short."""
+
+CROWDED = 0.7
+"""Load of the fastest from which shapes with few tokens are looked at too: how much these carry decides then."""
 
 Names = frozenset[str]
 Tried = dict[object, Candidate]
@@ -137,19 +141,23 @@ def searched(
     effort: Effort | None,
     progress: Callable[[str], None],
     starts: Sequence[Deployment],
+    *,
+    equal_parts: bool = False,
 ) -> Found:
-    """The best of one search, and of one with other numbers of tokens an iteration, since other shapes may then be
-    best: those that help its best, else the fewest, but where the fastest was found.
+    """The best of one search, and of one with other numbers of tokens an iteration (`with_other_tokens`).
+
+    `equal_parts`: as `refine` takes it.
     """
     effort = effort or effort_for(search.problem.cluster)
+    find = partial(refine, effort=effort, progress=progress, equal_parts=equal_parts)
     loop = bilevel(search, solver_of(search), progress)
-    best, tried = refine(search, loop, effort=effort, progress=progress, starts=starts)
-    if search.deadline.passed or (anew := _with_other_budgets(search, best)) is None:
+    best, tried = find(search, loop, starts=starts)
+    if search.deadline.passed or (anew := with_other_tokens(search, best)) is None:
         return Found(best, tuple(tried), search, loop)
     progress("once more, with another number of tokens an iteration")
     again_loop = bilevel(anew, solver_of(anew), progress)
     known = [*starts, best.deployment] if best is not None else starts
-    again, more = refine(anew, again_loop, effort=effort, progress=progress, starts=known)
+    again, more = find(anew, again_loop, starts=known)
     if again is not None and (best is None or rank(search.problem, again) <= rank(search.problem, best)):
         best = again
     if best is None or takes_as(anew, best.deployment) or not takes_as(search, best.deployment):
@@ -157,16 +165,16 @@ def searched(
     return Found(best, (*tried, *more), search, loop)
 
 
-def _with_other_budgets(search: Search, best: Candidate | None) -> Search | None:
-    """The search with the numbers of tokens that help `best`; where none does, or there is none, with the fewest.
+def with_other_tokens(search: Search, best: Candidate | None) -> Search | None:
+    """The search with the numbers of tokens an iteration that help `best`, since other shapes may then be best; where
+    none does, or there is none, with the fewest. None where there is nothing to look at.
 
-    What is the fastest on given GPUs, steps tell; what is the cheapest or the best, or whether there is any, they do
-    not.
+    What is the fastest on GPUs that are not `CROWDED`, steps tell; what is the cheapest or the best, or whether there
+    is any, they do not.
     """
     anew = None if best is None else rebudgeted(search, best.deployment)
-    if anew is None and (best is None or search.problem.objective.goal != "latency"):
-        return with_fewest(search)
-    return anew
+    told = best is not None and search.problem.objective.goal == "latency" and best.load < CROWDED
+    return with_fewest(search) if anew is None and not told else anew
 
 
 def parts(cluster: Cluster) -> Iterator[Sequence[Pool]]:

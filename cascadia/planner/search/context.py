@@ -2,7 +2,7 @@
 made so far.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,6 +28,9 @@ Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
 
 
+Shapes = dict[int, tuple[Shape, ...]]
+"""Shapes by stage index, a self-hosted judge's under `JUDGE`."""
+
 LIGHT = 20
 SPARE = 3
 """Tables go to levels of this many times the replicas there could be: for all requests, of which a routing may send a
@@ -36,11 +39,11 @@ stage few, and for one routing's, near which others send fewer."""
 
 @dataclass(eq=False)
 class Search:
-    """`shapes` are by stage index, a self-hosted judge's under `JUDGE`. `verdict_s`: a judge without GPUs."""
+    """`verdict_s`: a judge without GPUs."""
 
     problem: Problem
     routings: Routings
-    shapes: dict[int, tuple[Shape, ...]]
+    shapes: Shapes
     tables: TableCache
     threads: ThreadPoolExecutor
     verdict_s: float
@@ -52,6 +55,8 @@ class Search:
     first_runs: FirstRuns = field(default_factory=FirstRuns)
     every_shape: bool = False
     """Make tables of all shapes for each routing, also of those that others beat."""
+    shapes_of: Callable[[Problem], Shapes] | None = None
+    """What has to hold of shapes is kept by this where engines are configured otherwise; None: `find_shapes`."""
     _worth: dict[int, tuple[Shape, ...]] = field(default_factory=dict, init=False)
 
     @property
@@ -180,6 +185,14 @@ def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
     return replace(search, problem=problem, shapes=shapes_)
 
 
+def configured(search: Search, problem: Problem) -> Search:
+    """The same search for `problem`, whose engines are configured otherwise. Raises as `find_shapes` does."""
+    anew = start_search(problem, search.routings, search.threads, search.deadline)
+    if search.shapes_of is not None:
+        anew = replace(anew, shapes=search.shapes_of(problem), shapes_of=search.shapes_of)
+    return anew
+
+
 def start_search(
     problem: Problem, routings: Routings, threads: ThreadPoolExecutor, deadline: Deadline | None = None
 ) -> Search:
@@ -202,8 +215,8 @@ def start_search(
     )
 
 
-def find_shapes(problem: Problem, *, needless_too: bool = False) -> dict[int, tuple[Shape, ...]]:
-    """Shapes by stage index, a self-hosted judge's under `JUDGE`."""
+def find_shapes(problem: Problem, *, needless_too: bool = False) -> Shapes:
+    """Shapes of each stage on GPUs, and of a self-hosted judge."""
     judge, cluster = problem.judge, problem.cluster
     found = {}
     for s, stage in enumerate(problem.stages):
