@@ -37,6 +37,7 @@ READ_BY_OTHERS = (
         "GearPrediction",
         "Proof",
         "ErrorRange",
+        "QuestionRange",
         "Stability",
         "Mixture",
     ),

@@ -349,6 +349,18 @@ class ErrorRange:
 
 
 @dataclass(frozen=True, slots=True)
+class QuestionRange:
+    """The objective's quantile where the same traffic asks other questions of the table's kind: at least `low_s`, and
+    at most `high_s`, with probability `confidence` each. `high_holds`: there the deployment still carries its traffic.
+    """
+
+    low_s: float
+    high_s: float
+    confidence: float
+    high_holds: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class ForesightPlan:
     """Heads that tell of the question alone, in a file with the SHA-256 `digest`; they take `latency_s` a request."""
 
@@ -466,6 +478,7 @@ class Plan:
     foresight: ForesightPlan | None = None
     calibrations: dict[str, StageCalibration] = field(default_factory=dict)
     error_range: ErrorRange | None = None
+    question_range: QuestionRange | None = None
     stability: Stability | None = None
     headroom: float | None = None
     mixture: Mixture | None = None

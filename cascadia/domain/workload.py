@@ -19,7 +19,8 @@ class Workload:
     `arrival_s` (n) starts at 0 and does not decrease; `row` (n) is each request's row of the quality table;
     `input_tokens` and `output_tokens` (S, n) are what each stage reads and would write; `prefix_tokens` (n)
     is how much of the input an engine's prefix cache can already hold; `blocks` which blocks prompts share, where the
-    trace tells. `drawn` (S, n): who is drawn as evidence of a stage's exits; None where nobody is.
+    trace tells. `drawn` (S, n): who is drawn as evidence of a stage's exits; None where nobody is. `told_by_table`:
+    lengths are the table's, so a question's own.
     """
 
     arrival_s: Floats
@@ -29,6 +30,7 @@ class Workload:
     prefix_tokens: Ints
     blocks: SharedBlocks | None = None
     drawn: Bools | None = None
+    told_by_table: bool = False
 
     def __len__(self) -> int:
         return len(self.arrival_s)

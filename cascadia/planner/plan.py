@@ -23,6 +23,12 @@ from cascadia.planner.account.error_range import error_range
 from cascadia.planner.account.exits import with_exits_written
 from cascadia.planner.account.few_requests import few_requests_notes
 from cascadia.planner.account.losses import node_losses
+from cascadia.planner.account.question_range import (
+    on_routing,
+    question_notes,
+    question_range,
+    visits_of,
+)
 from cascadia.planner.account.server_notes import server_notes
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
@@ -35,6 +41,7 @@ from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.gears.notes import gear_notes
 from cascadia.planner.gears.placement import Placed, as_good_on_gears, cheaper_on_gears, keeps_levels
+from cascadia.planner.gears.played import on_ladder
 from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
@@ -284,7 +291,7 @@ def _planned(
         own = (result.chosen.deployment.routing,) if result.ladder is None else result.ladder.routings
         losses = node_losses(result.search, result.chosen.deployment, own)
         result = replace(result, plan=replace(result.plan, losses=losses))
-    return result
+    return replace(result, notes=(*result.notes, *question_notes(result.plan)))
 
 
 def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
@@ -614,6 +621,16 @@ def _finish(
             predicted.objective_s,
             carries=carries or 1.0,
         )
+    others = None
+    if not search.deadline.leaves_out("what other questions do to the plan"):
+        others = question_range(
+            simulator,
+            best.deployment,
+            partial(on_routing, deployment=best.deployment, routings=search.routings),
+            predicted,
+            visits_of(problem, search.routings, [(1.0, routing)]),
+            carries=carries or 1.0,
+        )
     plan_ = assemble(
         problem,
         best.deployment,
@@ -628,6 +645,7 @@ def _finish(
         plan_,
         calibrations=calibrations,
         error_range=within,
+        question_range=others,
         stability=certificate.stability,
         headroom=carries,
     )
@@ -704,6 +722,23 @@ def _with_gears(
             predicted.objective_s,
             carries=alone.headroom or 1.0,
         )
+    others = None
+    if alone.question_range is not None:
+        parts = zip(played.gear_shares(len(found.routings)), found.routings, strict=True)
+        others = question_range(
+            simulator,
+            deployment,
+            partial(
+                on_ladder,
+                deployment=deployment,
+                routings=search.routings,
+                gears=found.routings,
+                ladder=found.ladder,
+            ),
+            predicted,
+            visits_of(search.problem, search.routings, list(parts)),
+            carries=alone.headroom or 1.0,
+        )
     asked = [bool(by.any()) for by in search.routings.deployed[list(found.routings)].T]
     plan_ = replace(
         alone,
@@ -714,6 +749,7 @@ def _with_gears(
         gears=written_gears(search, simulator.problem, found, goals.bound_s),
         predicted=predicted,
         error_range=within,
+        question_range=others,
         stability=found.certificate.stability,
         wall_s=elapsed(),
     )

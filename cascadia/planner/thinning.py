@@ -85,6 +85,7 @@ def thinned(problem: Problem, requests: int) -> Problem:
         w.output_tokens[:, at],
         w.prefix_tokens[at],
         drawn=None if w.drawn is None else w.drawn[:, at],
+        told_by_table=w.told_by_table,
     )
     return replace(problem, workload=part)
 

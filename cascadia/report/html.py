@@ -121,12 +121,12 @@ def _sections(data: ReportData) -> Iterable[Section]:
             "quality", "What more quality takes", (findings.quality_sensitivity(data),), pair=charts
         )
     yield from _gears(data)
-    error = words.error_range(plan)
+    ranges = [words.error_range(plan), words.question_range(plan)]
     lead = (
         words.proof(plan),
         words.allocation(plan),
         words.guarantee(plan),
-        *([f"{error}."] if error else []),
+        *(f"{text}." for text in ranges if text),
     )
     calibrations = tables.calibrations(plan)
     yield Section(

@@ -244,6 +244,20 @@ def error_range(plan: Plan) -> str:
     )
 
 
+def question_range(plan: Plan) -> str:
+    """Sentence on the objective's quantile with other questions of the table's kind; empty where the plan does not
+    tell.
+    """
+    found = plan.question_range
+    if found is None:
+        return ""
+    span, asked = numbers.span(found.low_s, found.high_s), plan.predicted.quality.questions
+    return (
+        f"{quantile_name(plan)} {span} with other questions like the table's {asked:,}, "
+        f"{percent(found.confidence)} confidence at either end"
+    )
+
+
 def _errors(used: Iterable[StageCalibration]) -> str:
     """The errors a token, from the least to the largest."""
     errors = [c.error_tpot for stage in used for c in stage.pools]

@@ -56,6 +56,7 @@ BENCHMARKS = (
     ),
     Benchmark("batch_tokens", "plans with and without a choice of tokens an iteration", 600),
     Benchmark("guarantee", "how often plans miss their quality bar", 1800, ("--samples", "50")),
+    Benchmark("questions", "plans' latency with other questions", 3600, ("--samples", "3")),
     Benchmark("compare", "Cascadia beside every baseline", 3600, ("--quick",)),
     Benchmark("fidelity", "how far iteration times are off, by GPU and engine", 300),
     Benchmark("router", "the router beside other routers", 900, ("--quick",), needs_data=False),

@@ -91,7 +91,7 @@ def _cascade(index: int) -> Cascade:
 
 
 @lru_cache(maxsize=4)
-def _base(index: int) -> Problem:
+def base(index: int) -> Problem:
     """The problem of `SETTINGS[index]` with the population as its table; samples replace that."""
     setting = SETTINGS[index]
     population = _cascade(setting.index).population
@@ -131,11 +131,11 @@ def _base(index: int) -> Problem:
 def one_sample(job: tuple[int, int, int, bool]) -> Sample:
     """(setting, questions, sample's number, also with the mean?) to the plans."""
     index, questions, sample, with_mean = job
-    base, setting = _base(index), SETTINGS[index]
+    known, setting = base(index), SETTINGS[index]
     population = _cascade(setting.index).population
     table = drawn(population, questions, np.random.default_rng((questions, sample)))
     row = np.random.default_rng(sample).integers(questions, size=REQUESTS)
-    problem = replace(base, quality=table, workload=replace(base.workload, row=row))
+    problem = replace(known, quality=table, workload=replace(known.workload, row=row))
     found: list[float] = []
     for trusting in (False, True):
         if trusting and not with_mean:

@@ -474,7 +474,7 @@ class _Finder:
         ladder = Ladder(borders)
         decided = [self.decided(k) for k in routings]
         played = play(self.simulator, self.deployment, decided, ladder)
-        share = np.bincount(played.gear, minlength=len(gears)) / len(played.gear)
+        share = played.gear_shares(len(gears))
         problem, by = self.simulator.problem, played.decided
         usd = elsewhere.usd_an_hour(problem, by.reached, by.judged) if elsewhere.charges(problem) else 0.0
         return FoundLadder(

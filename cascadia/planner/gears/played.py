@@ -51,6 +51,10 @@ class Played:
         latency: Floats = self.run.latency_ps / PS_PER_S
         return latency
 
+    def gear_shares(self, gears: int) -> Floats:
+        """The share (0-1) of the requests that each of so many gears gets."""
+        return np.bincount(self.gear, minlength=gears) / len(self.gear)
+
 
 @dataclass(eq=False)
 class Decided:
@@ -84,6 +88,19 @@ def play(
         gear, by = told, by_gear(decided, told)
         run = simulator.run(deployment, by)
     return Played(gear, by, run)
+
+
+def on_ladder(
+    simulator: Simulator,
+    deployment: Deployment,
+    routings: Routings,
+    gears: Sequence[int],
+    ladder: Ladder,
+) -> tuple[Decisions, CascadeRun]:
+    """How a simulator's requests go where the `gears` are these routings, the heaviest first."""
+    of = Decided(routings, simulator)
+    played = play(simulator, deployment, [of(k) for k in gears], ladder)
+    return played.decided, played.run
 
 
 def gears_by(run: CascadeRun, ladder: Ladder) -> Ints:

@@ -73,10 +73,8 @@ def join(
         raise BadInput(where, "all requests arrive at once, so they have no rate", "give times that differ")
     joined = _rows_by_id(trace, table, where)
     row = _drawn_rows(trace, table, seed) if joined is None else joined
-    if lengths == "table" or (lengths is None and joined is not None):
-        wanted = _table_lengths(table, row)
-    else:
-        wanted = _trace_lengths(trace, table)
+    told_by_table = lengths == "table" or (lengths is None and joined is not None)
+    wanted = _table_lengths(table, row) if told_by_table else _trace_lengths(trace, table)
     if max_input_tokens is not None:
         wanted = _Lengths(np.minimum(wanted.input_tokens, max_input_tokens), wanted.output_tokens)
     served, notes = _within_contexts(wanted, contexts, overlong, where)
@@ -91,6 +89,7 @@ def join(
         np.minimum(prefix, shortest - 1),
         _shared_blocks(trace),
         drawn=table.drawn(row, seed),
+        told_by_table=told_by_table,
     )
     return Joined(workload, notes)
 

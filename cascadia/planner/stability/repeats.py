@@ -55,6 +55,7 @@ def problem_repeated(problem: Problem, times: int) -> Problem:
             np.tile(w.prefix_tokens, times),
             None if w.blocks is None else w.blocks.repeated(times),
             drawn=None if w.drawn is None else np.tile(w.drawn, times),
+            told_by_table=w.told_by_table,
         ),
     )
 

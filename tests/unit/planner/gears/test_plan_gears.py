@@ -105,7 +105,8 @@ def test_each_request_gets_the_gear_that_the_routers_rule_gives_it(geared: PlanR
 def test_one_gear_is_the_plan_as_it_was(alone: Plan, geared: PlanResult) -> None:
     assert len(alone.gears) == 1
     assert alone.gears[0].thresholds == alone.thresholds
-    own = {field: getattr(alone, field) for field in ("gears", "predicted", "error_range", "stability")}
+    told = ("gears", "predicted", "error_range", "question_range", "stability")
+    own = {field: getattr(alone, field) for field in told}
     assert replace(geared.plan, **own, wall_s=0.0) == replace(alone, wall_s=0.0)
 
 

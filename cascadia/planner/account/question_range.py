@@ -1,0 +1,147 @@
+"""Range of a plan's latency by the chance in its quality table: the same traffic with other questions of the kind.
+
+The table's questions are a sample. The share of requests that goes on to a larger model is known only as well as that
+sample tells, and of routings that are alike the one that looks lightest is chosen. So the questions are drawn again
+from the table, with replacement (the bootstrap), `DRAWS` times. Of these draws those at both ends of the confidence, by
+the mean latency that the plan's stages give them, are simulated: several, and the farthest counts, where a trace has so
+few requests that it matters which of them asks what.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from math import ceil, floor
+
+import numpy as np
+
+from cascadia.domain.plan import Plan, Predicted, QuestionRange
+from cascadia.domain.problem import Problem
+from cascadia.domain.workload import Floats, Ints
+from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.routing.routings import Decisions, Routings, decisions, requests_decided
+from cascadia.planner.stability.certificate import certify
+from cascadia_sim.cascade.cascade import CascadeRun
+from cascadia_sim.cascade.first_stage import FirstRuns
+
+DRAWS = 200
+REQUESTS, MOST = 50_000, 8
+"""Simulated in all, where that is not one draw an end, and draws an end at most."""
+SEED = 4
+"""Beside the problem's own: streams before it are the judge's, guesses' and coins'."""
+
+Played = tuple[Decisions, CascadeRun]
+"""Decisions on a simulator's requests, and how these go."""
+
+
+def question_range(
+    simulator: Simulator,
+    deployment: Deployment,
+    play: Callable[[Simulator], Played],
+    predicted: Predicted,
+    visits: Floats,
+    *,
+    carries: float,
+) -> QuestionRange | None:
+    """The objective's quantile for other questions, `predicted` for these; None where all take the same way, or
+    a share of them is drawn as evidence of exits.
+
+    `visits` (S, m): times that each of the table's questions is asked of each stage. `carries`: so many times the rate
+    is known to be carried, so nobody need ask whether that much more work is.
+    """
+    problem = simulator.problem
+    if problem.workload.drawn is not None or not (visits != visits[:, :1]).any():
+        return None
+    takes_s = (
+        np.array([stage.latency.mean_s if stage.reached else 0.0 for stage in predicted.stages]) @ visits
+    )
+    ends_s, holds = [predicted.objective_s], True
+    for rows in _ends(problem, takes_s):
+        other = replace(simulator, problem=_asking(problem, rows), first_runs=FirstRuns())
+        decided, run = play(other)
+        ends_s.append(quantile_s(other.latency_s(run), problem.objective.quantile))
+        more = visits[:, rows].mean(axis=1) / np.maximum(visits[:, problem.workload.row].mean(axis=1), 1e-12)
+        holds = holds and (float(more.max()) <= carries or certify(other, deployment, decided, {}).holds)
+    return QuestionRange(min(ends_s), max(ends_s), problem.confidence, holds)
+
+
+def visits_of(problem: Problem, routings: Routings, parts: Sequence[tuple[float, int]]) -> Floats:
+    """Mean visits of each stage (S, m) by each of the table's questions, where shares of the requests go by routings:
+    `parts` are (share, routing).
+    """
+    found = np.zeros((len(problem.stages), len(problem.quality)))
+    for share, k in parts:
+        other = 0.0 if routings.mixed is None else float(routings.mixed.share[k])
+        found += share * (1.0 - other) * decisions(problem.quality, routings, k).reached
+        if routings.mixed is not None and other > 0.0:
+            found += share * other * decisions(problem.quality, routings.mixed.other, k).reached
+    return found
+
+
+def on_routing(simulator: Simulator, deployment: Deployment, routings: Routings) -> Played:
+    """The deployment's own routing, whatever the simulator's requests ask."""
+    problem = simulator.problem
+    decided = requests_decided(problem.quality, problem.workload.row, routings, deployment.routing)
+    return decided, simulator.run(deployment, decided)
+
+
+def question_notes(plan: Plan) -> Iterator[str]:
+    """Notes on a bound, or a capacity, that is kept with the table's questions and may not be with others."""
+    found, deadline, questions = (
+        plan.question_range,
+        plan.objective.deadline,
+        plan.predicted.quality.questions,
+    )
+    if found is None:
+        return
+    if not found.high_holds:
+        yield (
+            f"this plan keeps up with the table's {questions:,} questions, and may not with others of their kind: so"
+            " many more could go on to larger models that waiting grows without end; measure more questions, or leave"
+            " more room"
+        )
+    elif deadline is not None and found.high_s > deadline.max_s >= plan.predicted.objective_s:
+        room = deadline.max_s * plan.predicted.objective_s / found.high_s
+        yield (
+            f"p{plan.objective.quantile * 100:g} keeps {deadline.max_s:.3g} s with the table's {questions:,} questions;"
+            f" with others of their kind it is {found.low_s:.3g} to {found.high_s:.3g} s"
+            f" ({_percent(found.confidence)} confidence at either end): more questions tell it better, and a bound of"
+            f" {room:.2g} s leaves room"
+        )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"
+
+
+def _asking(problem: Problem, rows: Ints) -> Problem:
+    """The same requests with other questions: with their lengths, where lengths are the table's."""
+    w = replace(problem.workload, row=rows)
+    if w.told_by_table:
+        # Of all requests with a question the lengths are the same.
+        first = np.zeros(len(problem.quality), np.int64)
+        first[problem.workload.row[::-1]] = np.arange(len(rows))[::-1]
+        by = first[rows]
+        w = replace(w, input_tokens=w.input_tokens[:, by], output_tokens=w.output_tokens[:, by])
+    return replace(problem, workload=w)
+
+
+def _ends(problem: Problem, takes_s: Floats) -> list[Ints]:
+    """Rows of the requests in draws at both ends, the shorter first. `takes_s` (m): of each question."""
+    w = problem.workload
+    m = len(problem.quality)
+    # Lengths are known of those questions only that are asked.
+    known = np.unique(w.row) if w.told_by_table else np.arange(m)
+    counts, place = np.bincount(w.row, minlength=m)[known], np.searchsorted(known, w.row)
+
+    def drawn(at: int) -> Ints:
+        random = np.random.default_rng((problem.seed, SEED, at))
+        return known[random.integers(len(known), size=len(known))]
+
+    order = np.argsort([float(takes_s[drawn(at)] @ counts) for at in range(DRAWS)], kind="stable")
+    last, each = DRAWS - 1, min(MOST, max(1, REQUESTS // (2 * len(w))))
+    low, high = floor((1.0 - problem.confidence) * last), ceil(problem.confidence * last)
+    found: list[Ints] = []
+    for end in (low, high):
+        first = min(max(0, end - (each - 1) // 2), DRAWS - each)
+        found += (drawn(int(at))[place] for at in order[first : first + each])
+    return found
