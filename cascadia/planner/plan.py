@@ -27,7 +27,6 @@ from cascadia.planner.account.question_range import (
     on_routing,
     question_notes,
     question_range,
-    visits_of,
 )
 from cascadia.planner.account.server_notes import server_notes
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
@@ -78,6 +77,7 @@ from cascadia.planner.search.context import Search, on_pools, start_search
 from cascadia.planner.search.exit_settings import exit_settings
 from cascadia.planner.search.solver import Formulation, solver
 from cascadia.planner.stability.headroom import headroom
+from cascadia.planner.stability.other_questions import visits_of
 from cascadia.planner.stability.repeats import at_rate
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.compiling import compile_kernels

@@ -1,13 +1,11 @@
 """Range of a plan's latency by the chance in its quality table: the same traffic with other questions of the kind.
 
-The table's questions are a sample. The share of requests that goes on to a larger model is known only as well as that
-sample tells, and of routings that are alike the one that looks lightest is chosen. So the questions are drawn again
-from the table, with replacement (the bootstrap), `DRAWS` times. Of these draws those at both ends of the confidence, by
-the mean latency that the plan's stages give them, are simulated: several, and the farthest counts, where a trace has so
-few requests that it matters which of them asks what.
+Of the draws of `stability/other_questions.py` those at both ends of the confidence, by the mean latency that the plan's
+stages give them, are simulated: several, and the farthest counts, where a trace has so few requests that it matters
+which of them asks what.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import ceil, floor
 
@@ -18,16 +16,14 @@ from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats, Ints
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.routing.routings import Decisions, Routings, decisions, requests_decided
+from cascadia.planner.routing.routings import Decisions, Routings, requests_decided
 from cascadia.planner.stability.certificate import certify
+from cascadia.planner.stability.other_questions import OtherQuestions, alike
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.first_stage import FirstRuns
 
-DRAWS = 200
 REQUESTS, MOST = 50_000, 8
 """Simulated in all, where that is not one draw an end, and draws an end at most."""
-SEED = 4
-"""Beside the problem's own: streams before it are the judge's, guesses' and coins'."""
 
 Played = tuple[Decisions, CascadeRun]
 """Decisions on a simulator's requests, and how these go."""
@@ -45,36 +41,21 @@ def question_range(
     """The objective's quantile for other questions, `predicted` for these; None where all take the same way, or
     a share of them is drawn as evidence of exits.
 
-    `visits` (S, m): times that each of the table's questions is asked of each stage. `carries`: so many times the rate
-    is known to be carried, so nobody need ask whether that much more work is.
+    `visits` as of `visits_of`. `carries`: so many times the rate is known to be carried, so nobody need ask whether
+    that much more work is.
     """
     problem = simulator.problem
-    if problem.workload.drawn is not None or not (visits != visits[:, :1]).any():
+    if alike(problem, visits):
         return None
-    takes_s = (
-        np.array([stage.latency.mean_s if stage.reached else 0.0 for stage in predicted.stages]) @ visits
-    )
+    takes_s = np.array([stage.latency.mean_s if stage.reached else 0.0 for stage in predicted.stages])
     ends_s, holds = [predicted.objective_s], True
-    for rows in _ends(problem, takes_s):
+    for rows in _ends(problem, takes_s @ visits[:-1]):
         other = replace(simulator, problem=_asking(problem, rows), first_runs=FirstRuns())
         decided, run = play(other)
         ends_s.append(quantile_s(other.latency_s(run), problem.objective.quantile))
         more = visits[:, rows].mean(axis=1) / np.maximum(visits[:, problem.workload.row].mean(axis=1), 1e-12)
         holds = holds and (float(more.max()) <= carries or certify(other, deployment, decided, {}).holds)
     return QuestionRange(min(ends_s), max(ends_s), problem.confidence, holds)
-
-
-def visits_of(problem: Problem, routings: Routings, parts: Sequence[tuple[float, int]]) -> Floats:
-    """Mean visits of each stage (S, m) by each of the table's questions, where shares of the requests go by routings:
-    `parts` are (share, routing).
-    """
-    found = np.zeros((len(problem.stages), len(problem.quality)))
-    for share, k in parts:
-        other = 0.0 if routings.mixed is None else float(routings.mixed.share[k])
-        found += share * (1.0 - other) * decisions(problem.quality, routings, k).reached
-        if routings.mixed is not None and other > 0.0:
-            found += share * other * decisions(problem.quality, routings.mixed.other, k).reached
-    return found
 
 
 def on_routing(simulator: Simulator, deployment: Deployment, routings: Routings) -> Played:
@@ -127,21 +108,11 @@ def _asking(problem: Problem, rows: Ints) -> Problem:
 
 def _ends(problem: Problem, takes_s: Floats) -> list[Ints]:
     """Rows of the requests in draws at both ends, the shorter first. `takes_s` (m): of each question."""
-    w = problem.workload
-    m = len(problem.quality)
-    # Lengths are known of those questions only that are asked.
-    known = np.unique(w.row) if w.told_by_table else np.arange(m)
-    counts, place = np.bincount(w.row, minlength=m)[known], np.searchsorted(known, w.row)
-
-    def drawn(at: int) -> Ints:
-        random = np.random.default_rng((problem.seed, SEED, at))
-        return known[random.integers(len(known), size=len(known))]
-
-    order = np.argsort([float(takes_s[drawn(at)] @ counts) for at in range(DRAWS)], kind="stable")
-    last, each = DRAWS - 1, min(MOST, max(1, REQUESTS // (2 * len(w))))
-    low, high = floor((1.0 - problem.confidence) * last), ceil(problem.confidence * last)
+    others = OtherQuestions.of(problem)
+    order = np.argsort(others.means(takes_s), kind="stable").tolist()
+    last, each = others.draws - 1, min(MOST, max(1, REQUESTS // (2 * len(problem.workload))))
     found: list[Ints] = []
-    for end in (low, high):
-        first = min(max(0, end - (each - 1) // 2), DRAWS - each)
-        found += (drawn(int(at))[place] for at in order[first : first + each])
+    for end in (floor((1.0 - problem.confidence) * last), ceil(problem.confidence * last)):
+        first = min(max(0, end - (each - 1) // 2), last + 1 - each)
+        found += (others.rows(at) for at in order[first : first + each])
     return found

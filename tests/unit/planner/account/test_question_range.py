@@ -14,11 +14,11 @@ from cascadia.planner.account.question_range import (
     on_routing,
     question_notes,
     question_range,
-    visits_of,
 )
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.problem.join import join
+from cascadia.planner.stability.other_questions import visits_of
 from cascadia.report.words import question_range as told_in_words
 from tests.unit.planner.problems import briefly, problem, traffic
 
