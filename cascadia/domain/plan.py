@@ -98,19 +98,23 @@ class Deployed:
 class ExitPlan:
     """Exit that a stage uses: after so many tokens of thinking, an answer that scores `threshold` or more is given.
     `left` (0-1) is the share of all requests that leave there. `last`: nobody thinks on behind it; who does not leave
-    goes to the next stage, by the stage's own threshold.
+    goes to the next stage, by the stage's own threshold. `foreseen` (0-100): a trial is written only where the question
+    alone promises so much, 100 less the points that thinking on adds.
     """
 
     thinking_tokens: int
     threshold: float
     left: float
     last: bool = False
+    foreseen: float | None = None
 
     @property
     def document(self) -> dict[str, object]:
         """Entry of a stage's `exits` in a router's file."""
-        last = {"last": True} if self.last else {}
-        return {"thinking_tokens": self.thinking_tokens, "threshold": self.threshold, **last}
+        more = ({"last": True} if self.last else {}) | (
+            {} if self.foreseen is None else {"foreseen": self.foreseen}
+        )
+        return {"thinking_tokens": self.thinking_tokens, "threshold": self.threshold, **more}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +170,13 @@ class StagePlan(Deployed):
     @property
     def deployed(self) -> bool:
         return self.gpus > 0 or self.external is not None
+
+    @property
+    def looks(self) -> bool:
+        """Tells whether its exits ask the question alone: for a budget, or whether a trial is worth it."""
+        return bool(self.exits) and (
+            self.budget_field is not None or any(each.foreseen is not None for each in self.exits)
+        )
 
 
 @dataclass(frozen=True, slots=True)

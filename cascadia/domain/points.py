@@ -2,16 +2,24 @@
 it: going on costs the difference, escalating starts over.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from cascadia.domain.quality import Floats, QualityTable
+import numpy as np
+
+from cascadia.domain.quality import Bools, Floats, QualityTable
 
 
 @dataclass(frozen=True, slots=True)
 class Exit:
-    """Point of a thinking model, after so many tokens of its thinking: there it writes its answer, and scores it."""
+    """Point of a thinking model, after so many tokens of its thinking: there it writes its answer, and scores it.
+
+    `foreseen`: only where the question alone promises as much (0-100, 100 less the points that thinking on adds); None:
+    always.
+    """
 
     thinking_tokens: int
+    foreseen: float | None = None
 
     def row(self, stage: str) -> str:
         """Name of its rows in the quality table."""
@@ -24,13 +32,19 @@ class Points:
 
     `stage` (P) is the stage of each. `trial_tokens` (P, m) are written at an exit for nothing by who goes on there.
     `budgets` are exits that the question alone decides about: their score is what is foreseen, nobody writes a trial
-    there, and who leaves is not judged.
+    there, and who leaves is not judged. `tried` (m, by exit): who has a trial, where the question alone decides that.
+    The score of who has none is 0, below every level.
     """
 
     table: QualityTable
     stage: tuple[int, ...]
     trial_tokens: Floats
     budgets: tuple[int, ...] = ()
+    tried: Mapping[int, Bools] = field(default_factory=dict)
+
+    def tries(self, row: int) -> Bools:
+        """Whether each prompt (m) has a trial at an exit, should it come there."""
+        return self.tried.get(row, np.ones(len(self.table), np.bool_))
 
     def rows(self, stage: int) -> tuple[int, ...]:
         """Points of `stage`, itself the last."""

@@ -22,6 +22,16 @@ BETTER = 5.0
 SETTINGS = 20
 
 
+def trials(least: Sequence[float | None], foreseen: Mapping[int, float]) -> frozenset[int]:
+    """Exits at which a trial is worth writing, of whose score the question alone promises what is `foreseen`.
+
+    Everywhere that is `least` or more; where none is said always, and where what is promised is not known never.
+    """
+    return frozenset(
+        at for at, bar in enumerate(least) if bar is None or (at in foreseen and foreseen[at] >= bar)
+    )
+
+
 class Fixed:
     """Exits at `thresholds` on scores, with no promise."""
 

@@ -44,7 +44,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
         yield from _name_faults(f"stages[{index}].group", stage.group)
         yield from _replica_faults(f"stages[{index}]", stage.replicas, plan.cluster, stage.max_model_len)
         yield from _exit_faults(f"stages[{index}].exits", stage.exits)
-        yield from _budget_faults(f"stages[{index}].budget_field", stage, plan)
+        yield from _budget_faults(f"stages[{index}]", stage, plan)
     if not any(stage.deployed for stage in plan.stages):
         yield Fault("stages", "none has a replica")
     yield from _judge_faults(plan.judge, plan.cluster)
@@ -118,22 +118,26 @@ def _replica_faults(
 
 def _exit_faults(key: str, exits: tuple[ExitPlan, ...]) -> Iterator[Fault]:
     tokens = [each.thinking_tokens for each in exits]
-    if tokens != sorted(set(tokens)) or min(tokens, default=1) < 1:
+    if tokens != sorted(set(tokens)) or min(tokens, default=0) < 0:
         yield Fault(key, "are not in order", "list each once, by rising thinking_tokens")
     for index, each in enumerate(exits):
         if not (each.threshold >= 0 and 0 <= each.left <= 1):
             yield Fault(f"{key}[{index}]", "needs a threshold of at least 0, and left within 0-1")
+        if each.foreseen is not None and not (0 < each.foreseen <= 100 and not each.last):
+            yield Fault(f"{key}[{index}].foreseen", "needs 0-100, above 0, and an exit that is not the last")
         if each.last and index < len(exits) - 1:
             yield Fault(f"{key}[{index}].last", "is true, and another exit follows")
 
 
 def _budget_faults(key: str, stage: StagePlan, plan: Plan) -> Iterator[Fault]:
-    if stage.budget_field is None:
-        return
-    if not stage.exits or stage.exits[-1].last:
-        yield Fault(key, "needs exits, none of them the last")
-    if plan.judge.kind != "embedding" and plan.foresight is None:
-        yield Fault(key, "needs foresight, or a judge of kind embedding")
+    told = any(each.foreseen is not None for each in stage.exits)
+    if stage.budget_field is not None and (not stage.exits or stage.exits[-1].last):
+        yield Fault(f"{key}.budget_field", "needs exits, none of them the last")
+    if stage.budget_field is not None and (told or any(each.thinking_tokens < 1 for each in stage.exits)):
+        yield Fault(f"{key}.budget_field", "needs exits at 1 token or more, without foreseen")
+    if stage.looks and plan.judge.kind != "embedding" and plan.foresight is None:
+        at = f"{key}.budget_field" if stage.budget_field is not None else f"{key}.exits"
+        yield Fault(at, "needs foresight, or a judge of kind embedding")
 
 
 def _judge_faults(judge: JudgePlan, cluster: Cluster) -> Iterator[Fault]:

@@ -87,6 +87,7 @@ def stages(plan: Plan) -> Table:
 
 def _exit_row(exit_: ExitPlan, stage: int) -> tuple[Cell, ...]:
     limit = words.threshold_words(words.exit_limit(exit_))
+    limit += "" if exit_.foreseen is None else f", if tried (promise ≥ {score(exit_.foreseen)})"
     name = _who(words.exit_name(exit_), "", f"k{stage % 8}")
     return (name, Cell(""), Cell(percent(exit_.left, 1)), Cell(limit), *(Cell("") for _ in range(7)))
 

@@ -77,6 +77,7 @@ def _stages(plan: Plan, width: int) -> "Table":
         for exit_ in stage.exits:
             limit = words.exit_limit(exit_)
             least = "any" if limit is None else f"≥ {score(limit)}"
+            least += "" if exit_.foreseen is None else f"\ntried: ≥ {score(exit_.foreseen)}"
             cells = ("", "", percent(exit_.left, 1), least, "", "")
             add(f"  {words.exit_name(exit_)}", "", *cells)
     if plan.judge.gpus:

@@ -28,10 +28,12 @@ def with_exits_written(problem: Problem, plan: Plan, setting: Setting) -> Plan:
             if deployed[s] and (last or setting.levels[row] < ACCEPTS_NONE):
                 left = float((here[s] & (at[s] == row))[problem.workload.row].mean())
                 threshold = float(own[s]) if last else setting.levels[row]
-                exits.append(ExitPlan(exit_.thinking_tokens, threshold, left, last))
+                exits.append(
+                    ExitPlan(exit_.thinking_tokens, threshold, left, last, None if last else exit_.foreseen)
+                )
         field = stage.budget_field if exits else None
         stages.append(replace(planned, exits=tuple(exits), budget_field=field))
-    told, looks = problem.foresight, any(stage.budget_field for stage in stages)
+    told, looks = problem.foresight, any(stage.looks for stage in stages)
     foresight = ForesightPlan(told.digest, told.latency_s) if looks and told is not None else plan.foresight
     return replace(plan, stages=tuple(stages), foresight=foresight)
 

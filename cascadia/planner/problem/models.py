@@ -133,7 +133,7 @@ def _external(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         external=api,
         max_tokens=spec.max_tokens,
-        exits=tuple(Exit(each.thinking_tokens) for each in spec.exits),
+        exits=tuple(Exit(each.thinking_tokens, each.foreseen) for each in spec.exits),
     )
 
 
@@ -159,7 +159,7 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         searches_drafts=spec.speculation is not None,
         balancing=spec.balancing,
         max_tokens=spec.max_tokens,
-        exits=tuple(Exit(each.thinking_tokens) for each in spec.exits),
+        exits=tuple(Exit(each.thinking_tokens, each.foreseen) for each in spec.exits),
         budget_field=BUDGET_FIELDS[spec.engine] if spec.exits_by == "question" else None,
     )
 

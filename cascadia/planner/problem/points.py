@@ -23,6 +23,11 @@ class Named:
     exits: tuple[Exit, ...]
     by_question: bool = False
 
+    @property
+    def asks(self) -> tuple[int, ...]:
+        """Exits of which the question alone decides something: all are budgets, or who has a trial there."""
+        return tuple(n for n, each in enumerate(self.exits) if self.by_question or each.foreseen is not None)
+
 
 def read_points(
     path: Path,
@@ -46,33 +51,45 @@ def read_points(
         if exit_ is not None:
             trial[row] = np.maximum(table.output_tokens[row] - exit_.thinking_tokens, 0.0)
     points = Points(replace(table, foreseen=None), tuple(at for at, _ in rows), trial)
-    if any(stage.by_question for stage in stages):
-        points = _with_budgets(points, table, stages, path, foresight)
+    if any(stage.asks for stage in stages):
+        points = _with_foreseen(points, table, stages, path, foresight)
     return _of_rows(table, whole), points
 
 
-def _with_budgets(
+def _with_foreseen(
     points: Points, table: QualityTable, stages: Sequence[Named], path: Path, foresight: Path | None
 ) -> Points:
-    """`points` whose budgets are scored by what is foreseen: 100 less the points that thinking on adds."""
-    score, trial, budgets = table.score.copy(), points.trial_tokens.copy(), list[int]()
+    """`points` whose budgets are scored by what is foreseen, 100 less the points that thinking on adds; and who has a
+    trial where an exit wants so much of that.
+    """
+    score, trial, budgets, tried = table.score.copy(), points.trial_tokens.copy(), list[int](), {}
     for at, stage in enumerate(stages):
-        rows = list(points.rows(at)) if stage.by_question else []
-        for row in rows[:-1]:
+        rows = list(points.rows(at))
+        for n in stage.asks:
+            row, least = rows[n], stage.exits[n].foreseen
             foreseen = _of_rows(table, [row, rows[-1]])
             if foresight is not None:
                 foreseen, _ = with_foresight(foreseen, foresight)
             if foreseen.foreseen is None:
                 raise BadInput(
                     str(path),
-                    f"has no column foreseen, by which budgets of stage {stage.name!r} are chosen",
+                    f"has no column foreseen, by which exits of stage {stage.name!r} are chosen",
                     "write it: cascadia judge train TABLE --prompts PROMPTS --foresight --out FILE --table TABLE",
                 )
             within, to_the_end = foreseen.foreseen
-            score[row], trial[row] = 100.0 - np.maximum(0.0, to_the_end - within), 0.0
-            budgets.append(row)
+            promised = 100.0 - np.maximum(0.0, to_the_end - within)
+            if least is None:
+                score[row], trial[row] = promised, 0.0
+                budgets.append(row)
+            else:
+                tried[row] = promised >= least
+                score[row] = np.where(tried[row], score[row], 0.0)
     return replace(
-        points, table=replace(points.table, score=score), trial_tokens=trial, budgets=tuple(budgets)
+        points,
+        table=replace(points.table, score=score),
+        trial_tokens=trial,
+        budgets=tuple(budgets),
+        tried=tried,
     )
 
 
@@ -93,7 +110,11 @@ def read_as_planned(
 ) -> QualityTable:
     """Table of a plan's stages, each answer and length as its exits leave it."""
     stages = [
-        Named(s.name, tuple(Exit(each.thinking_tokens) for each in s.exits), s.budget_field is not None)
+        Named(
+            s.name,
+            tuple(Exit(each.thinking_tokens, each.foreseen) for each in s.exits),
+            s.budget_field is not None,
+        )
         for s in plan.stages
     ]
     table, points = read_points(path, stages, scale, note)

@@ -20,6 +20,7 @@ from cascadia.planner.problem.scores import judge_notes
 from cascadia.planner.problem.trace_file import file_digest
 from cascadia.planner.spec.file import read_spec
 from cascadia.planner.spec.model import PoolSpec, Spec, WorkloadSpec
+from cascadia.planner.spec.models import StageSpec
 from cascadia.planner.spec.objective import ObjectiveSpec
 from cascadia.planner.spec.paths import named_path
 from cascadia_traces import errors as trace_errors
@@ -145,6 +146,15 @@ def _unsaid_of_pool(pool: PoolSpec) -> set[str]:
     return {key for key, usual in (("spot", None), ("rent", "node")) if getattr(pool, key) == usual}
 
 
+def _unsaid_of_exits(stage: StageSpec) -> dict[str, Any]:
+    by_answer = {"exits_by": True} if stage.exits_by == "answer" else {}
+    if not stage.exits and by_answer:
+        return by_answer | {"exits": True}
+    return by_answer | {
+        "exits": {at: {"foreseen"} for at, each in enumerate(stage.exits) if each.foreseen is None}
+    }
+
+
 def _digest(spec: Spec, inputs: list[Path]) -> str:
     """SHA-256 of the spec in canonical form and of every input's content, wherever the files lie."""
     # What is said of gears counts only where there are any: a plan without is the same as ever.
@@ -154,12 +164,7 @@ def _digest(spec: Spec, inputs: list[Path]) -> str:
         unsaid |= {"gears": True} | ({"under_load": True} if spec.under_load is None else {})
     if spec.exits is None:
         unsaid["exits"] = True
-    if answered := {
-        at: {"exits_by"} | (set() if stage.exits else {"exits"})
-        for at, stage in enumerate(spec.stages)
-        if stage.exits_by == "answer"
-    }:
-        unsaid["stages"] = answered
+    unsaid["stages"] = {at: _unsaid_of_exits(stage) for at, stage in enumerate(spec.stages)}
     digest = hashlib.sha256(spec.model_dump_json(exclude=unsaid).encode())
     for path in inputs:
         digest.update(bytes.fromhex(file_digest(path)))

@@ -202,7 +202,7 @@ def drawn_table(plan: Plan, seed: int) -> QualityTable:
         left=left,
         verdicts=None if left is None else _verdicts(plan, left, random),
         whole_tokens=np.full(lengths.shape, 1000.0) if exits else None,
-        ahead=np.array([s.budget_field is not None for s in plan.stages]) if exits else None,
+        ahead=np.array([s.looks for s in plan.stages]) if exits else None,
     )
 
 
@@ -217,7 +217,7 @@ def _left(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> B
 
 def _verdicts(plan: Plan, left: Bools, random: np.random.Generator) -> Asked:
     """Verdicts on each one's answers at a stage, which read all that it wrote; who left there is taken to have had the
-    mean of trials, who is drawn as evidence all.
+    mean of trials; who is drawn as evidence, or goes on, all, though the question may promise too little for some.
     """
     counts, trials = np.ones(left.shape, np.int64), np.zeros(left.shape, np.int64)
     left = left & (random.random(left.shape) >= (0.0 if plan.exits is None else plan.exits.shadow))

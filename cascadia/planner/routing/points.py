@@ -5,7 +5,7 @@ there. What differs is load: who leaves a stage at an exit has written less ther
 verdict, which reads nothing of the thinking before it; the whole answer waits for one more. So what a routing does
 within stages (a *setting*) turns the table of points into one of stages, in which each prompt has the answer and the
 length that it leaves its stage with; everything behind works on that. A budget that the question alone decides about
-has no trial, and no verdict on who leaves there.
+has no trial, and no verdict on who leaves there; nor has an exit a trial of whom the question promises too little.
 
 What a prompt writes at a stage that it leaves at point j: o_j + sum over exits i in use before j of w_i, with o what
 stands in the table and w the trial answer that is thrown away.
@@ -75,10 +75,12 @@ def folded(points: Points, setting: Setting, shadow: float = 0.0) -> QualityTabl
     output, drawn = table.output_tokens[at, column], table.output_tokens[ends]
     all_on = np.repeat(ends[:, None], len(table), axis=1)
     ahead = np.zeros(points.stages, np.bool_)
-    for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE):
+    for row in np.flatnonzero(np.array(setting.levels) < ACCEPTS_NONE).tolist():
         stage = points.stage[row]
-        output[stage] += np.where(at[stage] > row, points.trial_tokens[row], 0.0)
-        drawn[stage] += points.trial_tokens[row]
+        thrown_away = np.where(points.tries(row), points.trial_tokens[row], 0.0)
+        output[stage] += np.where(at[stage] > row, thrown_away, 0.0)
+        drawn[stage] += thrown_away
+        ahead[stage] |= row in points.tried
         if row in points.budgets:
             # Its evidence is an answer of its own, wherever some setting up to this one would choose it.
             drawn[stage] += np.where(table.score[row] >= setting.levels[row], table.output_tokens[row], 0.0)
@@ -124,7 +126,8 @@ def _trials(
     """(S, m) each: trial answers of those who leave `at` these points, and how many tokens verdicts on them read;
     whether that at a stage's last exit, where everybody leaves, is one of them.
 
-    Who has thought to the end before an exit has no trial there. At budgets those `drawn` alone have one.
+    Who has thought to the end before an exit has no trial there, nor has who is not to have one. At budgets those
+    `drawn` alone have one.
     """
     tried, read = np.zeros(at.shape, np.int64), np.zeros(at.shape)
     for row in points.exits:
@@ -135,6 +138,7 @@ def _trials(
             wrote = points.table.output_tokens[row]
         elif opened or (last_too and row == setting.ends[stage]):
             here, wrote = (at[stage] >= row) & (points.trial_tokens[row] > 0), points.trial_tokens[row]
+            here &= points.tries(row) | (row == setting.ends[stage])
         else:
             continue
         tried[stage] += here

@@ -169,6 +169,7 @@ def _tokens(points: Points, routings: Routings) -> Floats:
         used, wrote = routings.deployed[:, row], float(table.output_tokens[row].mean())
         read = np.where(begun, 0.0, float(table.input_tokens[row].mean()) / PREFILL_IS_CHEAPER)
         found[:, stage] += np.where(used, routings.reached[:, row] * (wrote + read - before), 0.0)
-        before = np.where(used, wrote - float(points.trial_tokens[row].mean()), before)
+        trial = np.where(points.tries(row), points.trial_tokens[row], 0.0)
+        before = np.where(used, wrote - float(trial.mean()), before)
         begun |= used
     return found

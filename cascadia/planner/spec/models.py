@@ -284,8 +284,16 @@ BUDGET_FIELDS = {
 class ExitSpec(Section):
     """A point at which a stage may answer before all its work is done."""
 
-    thinking_tokens: Positive = Field(
-        description="After so many tokens of its thinking; the quality table calls the point `<stage>@<tokens>`."
+    thinking_tokens: int = Field(
+        ge=0,
+        le=2**31,
+        description="After so many tokens of its thinking; the quality table calls the point `<stage>@<tokens>`. "
+        "0: before it thinks.",
+    )
+    foreseen: Annotated[float, Field(gt=0, le=100)] | None = Field(
+        None,
+        description="A trial is written only where the question alone promises so much, by `quality.foresight`: 100 "
+        "less the points that thinking on adds. Default: always.",
     )
 
     @model_validator(mode="before")
@@ -372,6 +380,10 @@ class StageSpec(EngineOptions):
             )
         if self.exits_by == "question" and not self.exits:
             raise ValueError("exits_by is question, and there are no exits; list some, or leave it out")
+        if self.exits_by == "question" and any(each.foreseen is not None for each in self.exits):
+            raise ValueError("exits_by is question, and foreseen is of trials; leave out one of them")
+        if self.exits_by == "question" and self.exits[0].thinking_tokens == 0:
+            raise ValueError("exits_by is question, and no engine is told of a budget of 0; write 1 or more")
         if self.exits_by == "question" and (self.placement == "external" or self.engine not in BUDGET_FIELDS):
             told = "an external API" if self.placement == "external" else self.engine
             raise ValueError(

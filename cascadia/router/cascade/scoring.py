@@ -117,17 +117,24 @@ class Scoring:
         return expected is not None and expected < least
 
     async def foreseen(self, ask: Ask, stage: Stage) -> dict[int, float]:
-        """Scores (0-100) of the stage's budgets by the question alone: 100 less what is lost, in points of quality,
-        where it thinks no longer. Empty where that is not known.
+        """Scores (0-100) by the question alone of the stage's budgets, or of the exits that want one: 100 less what is
+        lost, in points of quality, where it thinks no longer. Empty where that is not known.
         """
         if self.foresight is None:
             return {}
-        names = [Exit(each.thinking_tokens).row(stage.name) for each in stage.settings.exits]
+        bounded = stage.settings.budget_field is not None
+        wanted = {
+            at: Exit(each.thinking_tokens).row(stage.name)
+            for at, each in enumerate(stage.settings.exits)
+            if bounded or each.foreseen is not None
+        }
+        if not wanted:
+            return {}
         told = await asyncio.gather(
-            *(self._expected(ask, stage, name, self.foresight) for name in (*names, stage.name))
+            *(self._expected(ask, stage, name, self.foresight) for name in (*wanted.values(), stage.name))
         )
         whole, found = told[-1], dict[int, float]()
-        for at, expected in enumerate(told[:-1]):
+        for at, expected in zip(wanted, told[:-1], strict=True):
             if whole is None or expected is None:
                 return {}
             found[at] = 100.0 - max(0.0, whole - expected)

@@ -1,5 +1,6 @@
 """Exits of a stage that thinks before it answers: at each point a trial answer on the same prefix, given where its
-score is good enough (DEER, arXiv 2504.15895, section 3), else the stage thinks on.
+score is good enough (DEER, arXiv 2504.15895, section 3), else the stage thinks on. An exit may want more of the
+question alone than it promises: then there is no trial, and the stage does not stop there.
 
 Every call continues what the model has written, as the last message; its engine has that prefix in its cache. An
 engine that parses the thinking out of its answers cannot be continued so: it is started without such a parser.
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
+from cascadia.exits.length import trials as worth_a_trial
 from cascadia.router.cascade.decision import NOTHING, Ask
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.openai.answers import Choice, Usage, Written
@@ -122,6 +124,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
     exits, trials = stage.exits, dict[int, float]()
     # There is nothing to learn where all leave at the first.
     drawn = not settings.exits[0].last and exits.drawn()
+    tried = await _tried(ask, stage, scoring, drawn=drawn)
 
     async def asks(behind: str, most: int | None) -> Reply[Written]:
         # Whatever comes may be the end, and then it is scored.
@@ -140,26 +143,27 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
         return await _compared(ask, stage, step, scoring, trials, found) if drawn else found
 
     for at, exit_ in enumerate(settings.exits):
-        if not (drawn or exit_.last or exits.open(at)):
+        if not (exit_.last or (at in tried and (drawn or exits.open(at)))):
             continue
         left = left_of_limit(ask, used)
         if left is not None and left <= exit_.thinking_tokens - used:
             # The request ends first: there is nothing left to answer with behind this exit.
             break
-        most = max(1, exit_.thinking_tokens - used)
-        piece = await asks(so_far, most)
-        if piece.found is None:
-            # E.g. no room for so much more in the engine's context. What is asked for may have it.
-            break
-        said, spent = piece.found.choices[0], spent.plus(piece.found.usage)
-        # The client's own prompt, read once; later pieces read the thinking too, which is no input of the
-        # client's.
-        read = read or piece.found.usage.input_tokens
-        so_far += said.text
-        used += piece.found.usage.output_tokens
-        # An engine whose context is full writes less than it was asked for.
-        if said.finish != "length" or 0 < piece.found.usage.output_tokens < most:
-            return await whole(_whole(piece, so_far, Usage(read, used), spent))
+        if exit_.thinking_tokens:
+            most = max(1, exit_.thinking_tokens - used)
+            piece = await asks(so_far, most)
+            if piece.found is None:
+                # E.g. no room for so much more in the engine's context. What is asked for may have it.
+                break
+            said, spent = piece.found.choices[0], spent.plus(piece.found.usage)
+            # The client's own prompt, read once; later pieces read the thinking too, which is no input of the
+            # client's.
+            read = read or piece.found.usage.input_tokens
+            so_far += said.text
+            used += piece.found.usage.output_tokens
+            # An engine whose context is full writes less than it was asked for.
+            if said.finish != "length" or 0 < piece.found.usage.output_tokens < most:
+                return await whole(_whole(piece, so_far, Usage(read, used), spent))
         trial = await asks(so_far + settings.ends_thinking, left_of_limit(ask, used))
         if trial.found is None:
             break
@@ -168,7 +172,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
         score = await scoring.score(ask, stage, trial.found, step) if decides else None
         good = score is not None and score >= ask.score_min and exits.leaves(at, score)
         if exit_.last or (good and not drawn):
-            usage = Usage(read, used + trial.found.usage.output_tokens)
+            usage = Usage(read or trial.found.usage.input_tokens, used + trial.found.usage.output_tokens)
             found = _whole(trial, trial.found.choices[0].text, usage, spent, thinking=so_far)
             found.score, found.exit_tokens, found.threshold = score, exit_.thinking_tokens, exit_.threshold
             # At the last exit everybody leaves, good or not, so that the gate has yet to judge it.
@@ -180,8 +184,16 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
     if rest.found is None:
         return Thought(rest, spent=spent)
     used += rest.found.usage.output_tokens
+    read = read or rest.found.usage.input_tokens
     text = so_far + rest.found.choices[0].text
     return await whole(_whole(rest, text, Usage(read, used), spent.plus(rest.found.usage)))
+
+
+async def _tried(ask: Ask, stage: Stage, scoring: Scoring, *, drawn: bool) -> frozenset[int]:
+    """Exits with a trial, should the request come there. Nobody looks at the question for those not in force."""
+    least = [each.foreseen for each in stage.settings.exits]
+    looks = any(bar is not None and (drawn or stage.exits.open(at)) for at, bar in enumerate(least))
+    return worth_a_trial(least, await scoring.foreseen(ask, stage) if looks else {})
 
 
 class Left(NamedTuple):

@@ -107,8 +107,7 @@ class ExitStates:
 
     def _compared(self, stage: Stage, exits: Certified) -> About:
         """The subject of evidence on `exits` now. What there was on something else is withdrawn."""
-        gate = self._router.cascade.scoring.gate
-        about = About(told_of_exits(stage.settings, self._router.settings.judge), heard(gate))
+        about = About(told_of_exits(stage.settings, self._router.settings.judge), self._heard(stage))
         before = self._about.get(exits, about)
         if about.differs(before):
             # What waits to be exchanged may be of either.
@@ -119,6 +118,16 @@ class ExitStates:
             about = before
         self._about[exits] = about
         return about
+
+    def _heard(self, stage: Stage) -> tuple[str, ...] | None:
+        """Names of whose scores decide: of who expects something of the question as well, where the stage asks that."""
+        scoring = self._router.cascade.scoring
+        judges = heard(scoring.gate)
+        if scoring.foresight is None or not stage.settings.looks:
+            return judges
+        foresees = heard(scoring.foresight)
+        # Where the judge foresees itself, it is one name.
+        return None if judges is None or foresees is None else tuple(dict.fromkeys((*judges, *foresees)))
 
     async def _opened(self, stage: Stage, exits: Certified, about: About, folder: Path) -> None:
         name = re.sub(r"[^A-Za-z0-9._-]", "_", stage.name)
@@ -138,7 +147,8 @@ class ExitStates:
 def told_of_exits(told: StageSettings, judge: JudgeSettings | None) -> str:
     """Digest of what was told of a stage's model, its exits and their promise, and whose scores decide."""
     promise = told.promise and (told.promise.risk, told.promise.confidence)
-    exits = [asdict(each) for each in told.exits]
+    # What was not said when evidence began says nothing now.
+    exits = [{k: v for k, v in asdict(each).items() if v is not None} for each in told.exits]
     checks = [[asdict(each) for each in told.verifiers], told.verified]
     document = [told.name, told.model, told.ends_thinking, told.echoes, promise, exits, checks]
     document += [told.budget_field] if told.budget_field else []

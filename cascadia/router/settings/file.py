@@ -109,10 +109,17 @@ class _Conversations(_Section):
 
 class _Exit(_Section):
     thinking_tokens: int = Field(
-        ge=1, description="Tokens of thinking after which a trial answer is written."
+        ge=0, description="Tokens of thinking after which a trial answer is written."
     )
     threshold: float = Field(ge=0, le=1000, description="Least score by which the trial answer is given.")
     last: bool = Field(False, description="Nobody thinks on behind it, whatever the trial's score.")
+    foreseen: float | None = Field(
+        None,
+        gt=0,
+        le=100,
+        description="A trial is written only where foresight promises so much: 100 less the points that thinking on "
+        "adds.",
+    )
 
 
 class _ExitPromise(_Section):
@@ -459,8 +466,7 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
         if stage.verified == "accept" and not stage.verifiers:
             raise BadInput(f"{at}.verified", "has no verifiers", "list some")
-        if stage.budget_field is not None:
-            _check_budgets(settings, stage, at)
+        _check_exits(settings, stage, at)
         least = [stage.skip_below, *(gear.skip_below.get(stage.name) or None for gear in settings.gears)]
         looks = any(level is not None and level < ASKS_NONE for level in least)
         if looks and settings.foresight is None and not _foresees(judge):
@@ -471,8 +477,18 @@ def check_settings(settings: RouterSettings, where: str) -> None:
             )
 
 
-def _check_budgets(settings: RouterSettings, stage: StageSettings, where: str) -> None:
-    """Raises `BadInput` where nobody could choose one of the stage's budgets."""
+def _check_exits(settings: RouterSettings, stage: StageSettings, where: str) -> None:
+    """Raises `BadInput` where nobody could choose one of the stage's budgets, or say where a trial is made."""
+    told = next((n for n, each in enumerate(stage.exits) if each.foreseen is not None), None)
+    if told is not None:
+        at = f"{where}.exits[{told}].foreseen"
+        if stage.budget_field is not None:
+            raise BadInput(at, "is of trials, and budgets have none", "leave it out, or budget_field")
+        if stage.exits[told].last:
+            raise BadInput(at, "has no effect: everybody leaves at the last", "leave it out")
+        _check_foresight(settings, at)
+    if stage.budget_field is None:
+        return
     if not stage.exits:
         raise BadInput(
             f"{where}.budget_field", "has no exits", "list exits: [{thinking_tokens: 512, threshold: 95}]"
@@ -481,9 +497,19 @@ def _check_budgets(settings: RouterSettings, stage: StageSettings, where: str) -
         raise BadInput(
             f"{where}.exits", "are budgets, none of which is the last", "write threshold: 0 in its stead"
         )
+    if not stage.exits[0].thinking_tokens:
+        raise BadInput(
+            f"{where}.exits[0].thinking_tokens",
+            "is no budget at 0",
+            "write 1 or more, or leave out budget_field",
+        )
+    _check_foresight(settings, f"{where}.budget_field")
+
+
+def _check_foresight(settings: RouterSettings, where: str) -> None:
     if settings.foresight is None and not _foresees(settings.judge, ("embedding",)):
         raise BadInput(
-            f"{where}.budget_field",
+            where,
             "needs foresight, or a judge of kind embedding",
             "add foresight: {replicas: [...]}, or leave it out",
         )
@@ -574,7 +600,9 @@ def _exits(where: str, exits: list[_Exit]) -> tuple[ExitSettings, ...]:
         raise BadInput(
             where, "are not in order", "list each once, by rising thinking_tokens; only the end may be last"
         )
-    return tuple(ExitSettings(each.thinking_tokens, each.threshold, each.last) for each in exits)
+    return tuple(
+        ExitSettings(each.thinking_tokens, each.threshold, each.last, each.foreseen) for each in exits
+    )
 
 
 def _stage(where: str, index: int, stage: _Stage, secrets: Secrets, unit: CostUnit | None) -> StageSettings:

@@ -69,7 +69,9 @@ def settings_of(
                 cost=costs.by_stage[stage.name] if costs else _cost(stage.model, Path(where).parent),
                 price=prices.get(stage.name),
                 load=loads[stage.name],
-                exits=tuple(ExitSettings(e.thinking_tokens, e.threshold, e.last) for e in stage.exits),
+                exits=tuple(
+                    ExitSettings(e.thinking_tokens, e.threshold, e.last, e.foreseen) for e in stage.exits
+                ),
                 promise=plan.exits if stage.exits else None,
                 echoes=stage.engine == LLAMA_CPP,
                 budget_field=stage.budget_field if stage.exits else None,

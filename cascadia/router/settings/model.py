@@ -55,11 +55,12 @@ class HedgeSettings:
 @dataclass(frozen=True, slots=True)
 class ExitSettings:
     """Point after so many tokens of thinking: a trial answer is given there if it scores `threshold` or more. `last`:
-    nobody thinks on behind it."""
+    nobody thinks on behind it. `foreseen`: it is written only where the question alone promises so much."""
 
     thinking_tokens: int
     threshold: float
     last: bool = False
+    foreseen: float | None = None
 
 
 ENDS_THINKING = "\n</think>\n\n"
@@ -117,6 +118,13 @@ class StageSettings:
     budget_field: str | None = None
     """Field of a request by which its engines bound thinking, with dots between members: its exits are then budgets,
     chosen from the question alone; None: each has a trial."""
+
+    @property
+    def looks(self) -> bool:
+        """Tells whether its exits ask the question alone: for a budget, or whether a trial is worth it."""
+        return bool(self.exits) and (
+            self.budget_field is not None or any(each.foreseen is not None for each in self.exits)
+        )
 
 
 TokenCost = tuple[float, float]

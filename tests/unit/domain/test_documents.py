@@ -78,6 +78,8 @@ def test_exits_are_told_with_how_the_engine_goes_on_from_them() -> None:
     assert vllm.stage_document("a") == {"exits": exits}
     assert vllm.stage_document("b") == {"exits": ended, "echoes": True}
     assert of(stage("a", ONE, engine="llama.cpp")).stage_document("a") == {}
+    asks = of(stage("a", ONE, exits=(replace(GATE, foreseen=95.0),)))
+    assert asks.stage_document("a") == {"exits": [exits[0] | {"foreseen": 95.0}]}
     budgets = of(stage("a", ONE, exits=(GATE,), budget_field="b"), stage("c", ONE, budget_field="b"))
     assert [budgets.stage_document(name) for name in "ac"] == [{"exits": exits, "budget_field": "b"}, {}]
 

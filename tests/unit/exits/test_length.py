@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cascadia.exits.certify import Promise
-from cascadia.exits.length import BETTER, SETTINGS, Certified, Fixed
+from cascadia.exits.length import BETTER, SETTINGS, Certified, Fixed, trials
 
 PROMISE = Promise(0.05, 0.9)
 
@@ -72,3 +72,20 @@ def test_settings_too_risky_come_into_force_in_at_most_a_tenth_of_the_streams() 
 def test_an_exit_above_100_lets_nobody_out(exits: Fixed | Certified) -> None:
     assert not exits.open(0)
     assert not exits.leaves(0, 100.0)
+
+
+@pytest.mark.parametrize(
+    ("least", "foreseen", "tried"),
+    [
+        ((None, None), {}, {0, 1}),
+        ((95.0, 90.0), {0: 95.0, 1: 89.9}, {0}),
+        ((95.0, None), {0: 94.9}, {1}),
+        ((95.0, 90.0), {}, set()),
+        ((95.0, 90.0), {1: 100.0}, {1}),
+    ],
+    ids=["nobody asks", "at its bar", "one asks", "not known", "one not known"],
+)
+def test_a_trial_is_written_where_the_question_promises_what_the_exit_asks(
+    least: tuple[float | None, ...], foreseen: dict[int, float], tried: set[int]
+) -> None:
+    assert trials(least, foreseen) == tried

@@ -2,10 +2,12 @@
 
 import json
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Objective
@@ -21,8 +23,9 @@ from cascadia.planner.replay.replay import drawn_table, replay
 from cascadia.planner.routing.points import LEFT, Setting, folded
 from cascadia.planner.routing.routings import ACCEPTS_NONE, decided
 from cascadia.planner.spec.models import StageSpec
+from cascadia.report.text import plan_summary
 from cascadia_judge.foresight import KEY, Foreseen, written
-from tests.unit.planner.pointed import points, with_exits
+from tests.unit.planner.pointed import EXITS, points, with_exits
 from tests.unit.planner.problems import traffic
 
 FIELD = "thinking_token_budget"
@@ -131,7 +134,7 @@ def test_budgets_are_scored_by_what_is_foreseen_and_without_that_it_is_one_line(
     assert (found.table.score[2:] == known.table.score[2:]).all()
     assert (found.trial_tokens == 0).all()
     assert table.stages == ("s0", "s1")
-    with pytest.raises(BadInput, match=r"no column foreseen, by which budgets of stage 's0'"):
+    with pytest.raises(BadInput, match=r"no column foreseen, by which exits of stage 's0'"):
         read_points(tmp_path / "plain.csv", NAMED, None, lambda _: None)
 
 
@@ -155,9 +158,50 @@ def test_heads_of_a_file_stand_in_for_the_column(tmp_path: Path) -> None:
     [
         ({"exits": ()}, "there are no exits"),
         ({"engine": "trtllm"}, "trtllm has no field for a budget"),
+        ({"exits": ({"thinking_tokens": 9, "foreseen": 95},)}, "foreseen is of trials"),
+        ({"exits": ({"thinking_tokens": 0},)}, "no engine is told of a budget of 0"),
     ],
 )
 def test_budgets_that_no_engine_knows_are_refused(more: dict[str, object], said: str) -> None:
     told = {"name": "a", "model": "m", "exits": ({"thinking_tokens": 9},), "exits_by": "question"} | more
     with pytest.raises(ValueError, match=said):
         StageSpec.model_validate(told)
+
+
+@pytest.mark.slow
+def test_trials_where_the_question_promises_much_are_planned_read_back_and_replayed(tmp_path: Path) -> None:
+    """Who has none is judged and has written as if there were no exit; the look at the question is waited for."""
+    made, bars = with_exits(Objective("latency", 0.5, 76.0), requests=50), (90.0, 80.0)
+    told = replace(points().table, foreseen=foreseen(points()))
+    write_quality(told, tmp_path / "table.csv")
+    asks = tuple(Exit(each.thinking_tokens, bar) for each, bar in zip(EXITS, bars, strict=True))
+    _, known = read_points(tmp_path / "table.csv", (Named("s0", asks), Named("s1", ())), None, lambda _: None)
+    assert known is not None
+    stages = (replace(made.stages[0], exits=asks), made.stages[1])
+    problem = replace(made, stages=stages, points=known, foresight=Foresight("digest", 0.02))
+    effort = replace(effort_for(problem.cluster), **NO_CLIMB)
+    without, found = plan(replace(problem, points=None), effort=effort), plan(problem, effort=effort)
+    used = found.plan.stages[0].exits
+    assert used
+    assert [each.foreseen for each in used] == [
+        None if each.last else bars[[200, 600].index(each.thinking_tokens)] for each in used
+    ]
+    assert found.plan.foresight == ForesightPlan("digest", 0.02)
+    assert found.plan.predicted.objective_s < without.plan.predicted.objective_s
+    assert found.plan.predicted.quality.lower >= 76.0
+    write_plan(found.plan, tmp_path / "plan.json")
+    assert plan_json(read_plan(tmp_path / "plan.json")) == plan_json(found.plan)
+    table = read_as_planned(found.plan, tmp_path / "table.csv", None)
+    assert found.setting is not None
+    assert table.output_tokens == pytest.approx(folded(known, found.setting).output_tokens)
+    ids = tuple(problem.quality.prompt_ids[row] for row in problem.workload.row)
+    trace = replace(traffic(50, 12.0), prompt_id=ids)
+    again = replay(found.plan, trace, folder=tmp_path, table=table).predicted
+    assert again.objective_s == pytest.approx(found.plan.predicted.objective_s, rel=0.1)
+    drawn = drawn_table(found.plan, 0)
+    assert drawn.ahead is not None
+    assert drawn.ahead.tolist() == [True, False]
+    console = Console(width=200, record=True, file=StringIO())
+    console.print(plan_summary(found.plan))
+    said = console.export_text()
+    assert all(f"tried: ≥ {each.foreseen:g}" in said for each in used if each.foreseen is not None)

@@ -6,7 +6,7 @@ By what the objective makes small, of whole plans after a short search. `bench_e
 
 import os
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -32,14 +32,14 @@ EXAMPLES = 12 if "CASCADIA_LONG" in os.environ else 2
 
 class Drawn(NamedTuple):
     """How many exits the small stage has, and the large one, and how much of an answer is chance; whether the small
-    stage's are budgets."""
+    stage's are budgets, or have a trial where the question promises much."""
 
     seed: int
     small: int
     large: int
     noise: float
     promise: ExitPromise | None
-    by_question: bool = False
+    told: Literal["answer", "question", "both"] = "answer"
 
 
 def pointed(drawn: Drawn, objective: Objective, gpus: int) -> Problem:
@@ -87,8 +87,15 @@ def pointed(drawn: Drawn, objective: Objective, gpus: int) -> Problem:
         for one, thoughts in zip(made.stages, exits, strict=True)
     )
     points = Points(table, tuple(stage), np.array(trials))
-    if drawn.by_question:
-        rows = tuple(range(drawn.small))
+    rows = tuple(range(drawn.small))
+    if drawn.told == "both":
+        tried = {row: rng.random(PROMPTS) < drawn.noise / 2 for row in rows}
+        scores = [np.where(tried[row], score[row], 0.0) for row in rows]
+        table = replace(
+            table, score=np.concatenate([np.reshape(scores, (-1, PROMPTS)), score[drawn.small :]])
+        )
+        points = Points(table, tuple(stage), np.array(trials), tried=tried)
+    if drawn.told == "question":
         told = 100 - np.maximum(
             0, quality[drawn.small] - quality[: drawn.small] + 5 * rng.normal(size=PROMPTS)
         )
@@ -117,7 +124,7 @@ def planned(given: Problem) -> PlanResult | None:
         st.integers(0, 1),
         st.sampled_from((0.1, 0.5, 2.0)),
         st.sampled_from((None, None, ExitPromise(0.01, 0.9, 0.1))),
-        st.booleans(),
+        st.sampled_from(("answer", "question", "both")),
     ),
     objective=st.sampled_from(
         (

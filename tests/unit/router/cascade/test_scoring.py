@@ -2,6 +2,7 @@
 client."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,15 +11,23 @@ import pytest
 from cascadia.router.cascade.scoring import Scoring
 from cascadia.router.gates.base import JudgeFailed
 from cascadia.router.gates.context import ASKED
-from cascadia.router.settings.model import GearSettings, JudgeSettings, MixtureSettings
+from cascadia.router.settings.model import (
+    ExitSettings,
+    GearSettings,
+    JudgeSettings,
+    MixtureSettings,
+    StageSettings,
+)
 
 MIXTURE = MixtureSettings(0.25, {"small": 30.0}, {"small": 45.0, "large": 0.0})
 GEAR = GearSettings(0, None, ("small", "large"), {"small": 40.0}, {"small": 55.0, "large": 0.0})
 
 
 def stage(name: str = "small", threshold: float = 60.0, skip_below: float | None = 35.0) -> Any:
-    exits = tuple(SimpleNamespace(thinking_tokens=tokens) for tokens in (100, 200))
-    settings = SimpleNamespace(threshold=threshold, skip_below=skip_below, exits=exits)
+    exits = tuple(ExitSettings(tokens, 80.0) for tokens in (100, 200))
+    settings = StageSettings(
+        name, name, (), threshold=threshold, skip_below=skip_below, exits=exits, budget_field="budget"
+    )
     failures: list[str] = []
     return SimpleNamespace(
         name=name, settings=settings, metrics=SimpleNamespace(judge_failed=failures.append), failures=failures
@@ -148,3 +157,13 @@ def test_a_budget_scores_what_it_loses_beside_thinking_to_the_end(
 ) -> None:
     assert asyncio.run(scoring(foresight=Foresees(**told)).foreseen(ask(), stage())) == pytest.approx(found)
     assert asyncio.run(scoring().foreseen(ask(), stage())) == {}
+
+
+@pytest.mark.parametrize("wants", [(None, 95.0), (None, None)])
+def test_nothing_is_foreseen_of_exits_that_do_not_ask(wants: tuple[float | None, ...]) -> None:
+    """Nor need the heads know them."""
+    thinks = stage()
+    exits = tuple(ExitSettings(n, 80.0, foreseen=bar) for n, bar in zip((100, 200), wants, strict=True))
+    thinks.settings = replace(thinks.settings, exits=exits, budget_field=None)
+    found = asyncio.run(scoring(foresight=Foresees(small_200=70.0, small=80.0)).foreseen(ask(), thinks))
+    assert found == {at: 90.0 for at, bar in enumerate(wants) if bar}

@@ -13,7 +13,8 @@ import pytest
 from cascadia.domain.plan import ExitPromise
 from cascadia.exits.length import Certified
 from cascadia.router.live.exit_states import told_of_exits
-from cascadia.router.settings.model import JudgeSettings, RouterSettings
+from cascadia.router.settings.file import foresight_at
+from cascadia.router.settings.model import JudgeSettings, ReplicaSettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, send, started
 from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 from cascadia_judge.scores.verifiers import Verifier
@@ -151,6 +152,41 @@ def test_evidence_outlives_a_restart_for_the_judge_it_is_about(
     run(main)
 
 
+@pytest.mark.parametrize("field", [None, "thinking_token_budget"], ids=["a trial", "a budget"])
+def test_foresight_trained_anew_has_no_evidence_where_exits_ask_the_question(field: str | None) -> None:
+    """It decides who has a trial, or a budget: of other heads the evidence says nothing."""
+
+    async def main() -> None:
+        small, large, heads = FakeEngine(answer=thinks), FakeEngine("large"), FakeEngine("heads")
+        name = "first"
+
+        async def foresees(_: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+            send(writer, 200, json.dumps({"score": 90.0, "judge": name}).encode())
+
+        heads.answer = foresees
+        async with started(small, large, heads):
+            told = settings(small, large, None)
+            first = replace(told.stages[0], budget_field=field)
+            if field is None:
+                first = replace(first, exits=tuple(replace(each, foreseen=95.0) for each in first.exits))
+            foresight = foresight_at((ReplicaSettings(heads.url),))
+            told = replace(told, stages=(first, *told.stages[1:]), foresight=foresight)
+            gate = ScriptedGate(GATE | {"a " * LONG + "whole": 70.0})
+            async with running(told, gate) as up:
+                await until(
+                    lambda: all(
+                        r.state == "ready" for s in up.router.active_plan.all_stages for r in s.replicas
+                    )
+                )
+                await gathered(up, 6)
+                assert exits_of(up).controller.inputs == 6
+                name = "second"
+                await gathered(up, 1)
+                assert exits_of(up).controller.inputs == 0
+
+    run(main)
+
+
 def test_whatever_changes_a_score_or_an_exit_is_told_apart() -> None:
     (first, _) = thinker(FakeEngine(), FakeEngine())
     judge = JudgeSettings("certainty", points=((0.0, 0.0), (1.0, 100.0)))
@@ -159,6 +195,7 @@ def test_whatever_changes_a_score_or_an_exit_is_told_apart() -> None:
         replace(first, model="other"),
         replace(first, ends_thinking="So:"),
         replace(first, exits=first.exits[:1]),
+        replace(first, exits=tuple(replace(each, foreseen=95.0) for each in first.exits)),
         replace(first, promise=ExitPromise(0.1, 0.9, 1.0)),
         replace(first, verifiers=(Verifier("regex", "4"),)),
     ):

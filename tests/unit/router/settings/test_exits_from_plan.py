@@ -125,3 +125,24 @@ def test_every_router_of_a_plan_has_its_budgets(tmp_path: Path) -> None:
     assert plan.stage_document("small")["budget_field"] == "thinking_token_budget"
     with pytest.raises(ValueError, match=r"budget_field: needs foresight"):
         write_plan(replace(plan, foresight=None), tmp_path / "none.json")
+
+
+def test_every_router_of_a_plan_knows_where_a_trial_is_written(tmp_path: Path) -> None:
+    made = two_stages(1, 1)
+    exits = (ExitPlan(0, 80.0, 0.3, foreseen=95.0), ExitPlan(512, 0.0, 0.2, last=True))
+    plan = replace(made, stages=(replace(made.stages[0], exits=exits), made.stages[1]))
+    plan = replace(plan, foresight=ForesightPlan("digest", 0.02))
+    write_plan(plan, tmp_path / "plan.json")
+    assert read_plan(tmp_path / "plan.json").stages[0].exits == exits
+    addresses = ADDRESSES | {"foresight": ["http://h:9"]}
+    files = settings_of(plan, addresses, "plan.json")
+    for stage in (files.stages[0], under_plan(files, plan).stages[0]):
+        assert [each.foreseen for each in stage.exits] == [95.0, None]
+    for stages, said in (
+        (replace(plan.stages[0], exits=(replace(exits[1], foreseen=9.0),)), "an exit that is not the last"),
+        (replace(plan.stages[0], exits=exits[:1], budget_field="b"), "at 1 token or more, without foreseen"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            write_plan(replace(plan, stages=(stages, plan.stages[1])), tmp_path / "none.json")
+    with pytest.raises(ValueError, match=r"stages\[0\].exits: needs foresight"):
+        write_plan(replace(plan, foresight=None), tmp_path / "none.json")

@@ -292,7 +292,12 @@ CASES: dict[str, list[Case]] = {
             lambda section: stage(STAGE | {"exits": [section]}),
             {"thinking_tokens": 9, "threshold": 1},
             {"thinking_tokens": 8, "threshold": 2, "last": True},
-        )
+        ),
+        (
+            lambda section: stage(STAGE | {"exits": [section]}) | {"foresight": {"replicas": [REPLICA]}},
+            {"thinking_tokens": 9, "threshold": 1},
+            {"foreseen": 95},
+        ),
     ],
     "_Hedge": [(lambda section: stage(STAGE | {"hedge": section}), {}, {"quantile": 0.9, "ratio": 0.2})],
     "VerifierFields": [
