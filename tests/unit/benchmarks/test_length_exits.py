@@ -2,45 +2,59 @@
 
 from typing import Any
 
-from tests.benchmarks.bench_length_exits import Way, best, boldest, outcome, where_expected
+import pytest
+
+from tests.benchmarks.bench_length_exits import NOBODY, Way, best, boldest, of_some, outcome
 
 
-def reading(*trials: tuple[int, float, bool], right: bool = True) -> dict[str, Any]:
-    """Forty tokens of thought; trials at so many tokens, with a doubt, of five tokens each."""
+def reading(
+    *trials: tuple[int, float, bool], right: bool = True, foreseen: dict[int, float] | None = None
+) -> dict[str, Any]:
+    """Forty tokens of thought; trials at so many tokens, with a score, of five tokens each."""
     return {
         "tokens": 40,
         "right": right,
-        "trials": [{"at": at, "tokens": 5, "doubt": doubt, "right": good} for at, doubt, good in trials],
+        "trials": [
+            {"at": at, "tokens": 5, "doubt": 1 - score / 100, "right": good} for at, score, good in trials
+        ],
+        "foreseen": foreseen or {},
     }
 
 
+BOTH = (0, 16)
+ONE = [reading((0, 10.0, False), (16, 90.0, True), foreseen={0: 50.0, 16: 96.0})]
+
+
 def test_a_trial_that_is_not_good_enough_is_paid_for() -> None:
-    rows = [reading((0, 0.9, False), (16, 0.1, True))]
-    assert outcome(rows, 0.2, (0, 16)) == (1 - (16 + 5 + 5) / 40, 0.0)
-    assert outcome(rows, 0.0, (0, 16)) == (1 - (40 + 5 + 5) / 40, 0.0)
-    assert outcome(rows, 0.2, (0,)).saved == 1 - 45 / 40
+    assert outcome(ONE, Way(BOTH), 80.0) == (1 - (16 + 5 + 5) / 40, 0.0)
+    assert outcome(ONE, Way(BOTH), 95.0) == (1 - (40 + 5 + 5) / 40, 0.0)
+    assert outcome(ONE, Way((0,)), 80.0).saved == 1 - 45 / 40
+
+
+def test_where_nobody_can_leave_nobody_pays() -> None:
+    assert outcome(ONE, Way(BOTH), NOBODY) == (0.0, 0.0)
 
 
 def test_a_budget_that_is_not_chosen_costs_nothing() -> None:
-    rows = [reading((0, 0.9, False), (16, 0.1, True))]
-    assert outcome(rows, 0.2, (0, 16), tries=False) == (1 - (16 + 5) / 40, 0.0)
-    assert outcome(rows, 0.0, (0, 16), tries=False) == (0.0, 0.0)
+    assert outcome(ONE, Way(BOTH, decides=True), 90.0) == (1 - (16 + 5) / 40, 0.0)
+    assert outcome(ONE, Way(BOTH, decides=True), 97.0) == (0.0, 0.0)
+
+
+def test_no_trial_is_made_where_the_question_promises_little() -> None:
+    assert outcome(ONE, Way(BOTH, foreseen=95.0), 80.0).saved == 1 - (16 + 5) / 40
+    assert outcome(ONE, Way(BOTH, foreseen=97.0), 80.0).saved == 0.0
+    assert outcome([reading((0, 90.0, True))], Way(BOTH, foreseen=1.0), 80.0).saved == 0.0, "not known"
 
 
 def test_the_boldest_bar_that_loses_nothing_is_taken() -> None:
-    rows = [reading((0, 0.1, True)), reading((0, 0.3, True)), reading((0, 0.5, False))]
-    assert boldest(rows, (0,)) == 0.3
-    assert outcome(rows, 0.5, (0,)).lost == 100 / 3
-    assert boldest([reading((0, 0.1, False))], (0,)) == -1.0
+    rows = [reading((0, 90.0, True)), reading((0, 70.0, True)), reading((0, 50.0, False))]
+    assert boldest(rows, Way((0,))) == pytest.approx(70.0)
+    assert outcome(rows, Way((0,)), 50.0).lost == 100 / 3
+    assert boldest([reading((0, 90.0, False))], Way((0,))) == NOBODY
 
 
-def test_the_way_that_saves_most_and_loses_nothing_is_taken() -> None:
-    rows = [reading((0, 0.1, True), (16, 0.1, True)), reading((0, 0.2, False), (16, 0.1, True))]
-    way, bar = best([Way(rows, (0,)), Way(rows, (16,))], 2)
-    assert (way.budgets, bar) == ((16,), 0.1)
-
-
-def test_no_trial_is_made_where_the_question_says_no() -> None:
-    rows, told = [reading((0, 0.9, False), (16, 0.1, True))], [reading((0, 0.8, False), (16, 0.3, True))]
-    assert where_expected(rows, told, 0.5)[0]["trials"] == [rows[0]["trials"][1]]
-    assert outcome(where_expected(rows, told, 0.5), 0.2, (0, 16)).saved == 1 - (16 + 5) / 40
+def test_the_exits_that_save_most_and_lose_nothing_are_taken() -> None:
+    rows = [reading((0, 90.0, True), (16, 90.0, True)), reading((0, 80.0, False), (16, 90.0, True))]
+    way, bar = best(of_some(BOTH), rows)
+    assert (way.budgets, bar) == (BOTH, pytest.approx(90.0))
+    assert best([Way((0,)), Way((16,))], rows)[0].budgets == (16,)
