@@ -8,6 +8,7 @@ engine that parses the thinking out of its answers cannot be continued so: it is
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -56,6 +57,7 @@ log-probabilities, a grammar, a least length, or that it has no thinking.
 """
 NOT_ASKED = (b"null", b"false")
 LIMITS = ("max_tokens", "max_completion_tokens")
+NO_MORE: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -124,11 +126,11 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
     exits, trials = stage.exits, dict[int, float]()
     # There is nothing to learn where all leave at the first.
     drawn = not settings.exits[0].last and exits.drawn()
-    tried = await _tried(ask, stage, scoring, drawn=drawn)
+    tried, ends = await _tried(ask, stage, scoring, drawn=drawn), _ending(ask, stage)
 
-    async def asks(behind: str, most: int | None) -> Reply[Written]:
+    async def asks(behind: str, most: int | None, ends: Mapping[str, Any] = NO_MORE) -> Reply[Written]:
         # Whatever comes may be the end, and then it is scored.
-        call = scoring.call(ask, stage, step, gated=True, more=_continued(ask, behind, most))
+        call = scoring.call(ask, stage, step, gated=True, more={**_continued(ask, behind, most), **ends})
         reply = await stage.buffered(call, READERS[False, False])
         if reply.found is None:
             return reply
@@ -164,7 +166,7 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
             # An engine whose context is full writes less than it was asked for.
             if said.finish != "length" or 0 < piece.found.usage.output_tokens < most:
                 return await whole(_whole(piece, so_far, Usage(read, used), spent))
-        trial = await asks(so_far + settings.ends_thinking, left_of_limit(ask, used))
+        trial = await asks(so_far + settings.ends_thinking, left_of_limit(ask, used), ends)
         if trial.found is None:
             break
         spent = spent.plus(trial.found.usage)
@@ -231,6 +233,16 @@ def left_of_limit(ask: Ask, used: int) -> int | None:
     """Tokens that the request's own limit leaves; None where it has none."""
     limit = ask.fields.output_limit
     return None if limit is None else max(1, limit - used)
+
+
+def _ending(ask: Ask, stage: Stage) -> Mapping[str, Any]:
+    """Change to the request by which an answer ends where the stage's trials do, beside where the client has it end."""
+    ends = stage.settings.ends_answer
+    if ends is None:
+        return NO_MORE
+    members = ask.fields.all_members or members_told_apart(ask.body) or {}
+    given: Any = msgspec.json.decode(bytes(members.get("stop", b"null")))
+    return {"stop": [*(given if isinstance(given, list) else [] if given is None else [given]), ends]}
 
 
 def _continued(ask: Ask, so_far: str, most: int | None) -> dict[str, Any]:

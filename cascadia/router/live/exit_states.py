@@ -152,6 +152,7 @@ def told_of_exits(told: StageSettings, judge: JudgeSettings | None) -> str:
     checks = [[asdict(each) for each in told.verifiers], told.verified]
     document = [told.name, told.model, told.ends_thinking, told.echoes, promise, exits, checks]
     document += [told.budget_field] if told.budget_field else []
+    document += [{"ends_answer": told.ends_answer}] if told.ends_answer else []
     judges = [] if judge is None else [_decides(one) for one in judge.all]
     return sha256(orjson.dumps([*document, judges, PROMPT_VERSION], option=orjson.OPT_SORT_KEYS)).hexdigest()
 

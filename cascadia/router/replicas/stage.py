@@ -313,7 +313,8 @@ def _close(live: Live) -> None:
 
 
 def _promised(settings: StageSettings) -> tuple[object, ...]:
-    return settings.promise, settings.ends_thinking, settings.exits, settings.budget_field
+    said = settings.ends_thinking, settings.ends_answer
+    return settings.promise, said, settings.exits, settings.budget_field
 
 
 def _exits(settings: StageSettings) -> Certified | Fixed:

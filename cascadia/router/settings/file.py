@@ -180,6 +180,12 @@ class _Stage(_Section):
     ends_thinking: str = Field(
         ENDS_THINKING, max_length=1000, description="Text behind its thoughts that makes its model answer."
     )
+    ends_answer: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1000,
+        description="Text at which a trial answer ends, where its model would go on, e.g. a line's end.",
+    )
     echoes: bool = Field(
         False,
         description="Whether its engines repeat the text they are told to go on from, as llama.cpp does.",
@@ -628,6 +634,7 @@ def _stage(where: str, index: int, stage: _Stage, secrets: Secrets, unit: CostUn
         skip_below=stage.skip_below,
         exits=_exits(f"{where}: stages[{index}].exits", stage.exits),
         ends_thinking=stage.ends_thinking,
+        ends_answer=stage.ends_answer,
         echoes=stage.echoes,
         budget_field=stage.budget_field,
         on_overload=stage.on_overload,

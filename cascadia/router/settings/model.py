@@ -112,6 +112,8 @@ class StageSettings:
     promise: ExitPromise | None = None
     """By which its exits are certified while it serves; None: they are in force as they are."""
     ends_thinking: str = ENDS_THINKING
+    ends_answer: str | None = None
+    """Text at which a trial answer ends; None: where its model ends it."""
     """Text that makes its model answer, put behind what it has thought."""
     echoes: bool = False
     """Whether its engines, told to go on from a text, say that text once more."""

@@ -99,6 +99,36 @@ def test_before_any_thought_the_trial_is_the_first_call() -> None:
     run(main)
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, ["\n"]),
+        ({"stop": "x"}, ["x", "\n"]),
+        ({"stop": ["x", "y"]}, ["x", "y", "\n"]),
+        ({"stop": None}, ["\n"]),
+    ],
+)
+def test_a_trial_ends_where_the_stages_answers_do_and_thoughts_do_not(
+    given: dict[str, Any], told: list[str]
+) -> None:
+    """A model that goes on behind its answer made each trial as long as thinking."""
+
+    async def main() -> None:
+        small, large, heads = FakeEngine(answer=thinks), FakeEngine("large"), foreseeing({})
+        async with started(small, large, heads):
+            settings = settings_of(small, large, heads, (ExitSettings(4, 80.0),))
+            first = replace(settings.stages[0], ends_answer="\n")
+            settings = replace(settings, stages=(first, *settings.stages[1:]))
+            await asked(settings, ScriptedGate({"trial 4": 10.0, WHOLE: 70.0}), **given)
+        assert [request.get("stop") for request in small.requests] == [
+            given.get("stop"),
+            told,
+            given.get("stop"),
+        ]
+
+    run(main)
+
+
 def test_nobody_looks_at_the_question_for_exits_that_are_not_in_force() -> None:
     async def main() -> None:
         small, large, heads = FakeEngine(answer=thinks), FakeEngine("large"), foreseeing(MUCH)

@@ -194,6 +194,7 @@ def test_whatever_changes_a_score_or_an_exit_is_told_apart() -> None:
     for changed in (
         replace(first, model="other"),
         replace(first, ends_thinking="So:"),
+        replace(first, ends_answer="\n"),
         replace(first, exits=first.exits[:1]),
         replace(first, exits=tuple(replace(each, foreseen=95.0) for each in first.exits)),
         replace(first, promise=ExitPromise(0.1, 0.9, 1.0)),

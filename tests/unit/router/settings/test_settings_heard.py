@@ -213,6 +213,7 @@ CASES: dict[str, list[Case]] = {
                 "skip_below": 5,
                 "exits": [{"thinking_tokens": 9, "threshold": 1}],
                 "ends_thinking": "So:",
+                "ends_answer": "\n",
                 "echoes": True,
                 "on_overload": "escalate",
             },
