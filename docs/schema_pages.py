@@ -63,6 +63,7 @@ def spec_page() -> Iterator[str]:
     for name, key in (
         ("StageSpec", "stages[]"),
         ("SpeculationSpec", "stages[].speculation"),
+        ("ExitSpec", "stages[].exits[]"),
         ("PoolSpec", "cluster.pools[]"),
         ("GpuSpec", "cluster.pools[].gpu"),
         ("TflopsSpec", "cluster.pools[].gpu.tflops"),

@@ -77,7 +77,9 @@ async def _reading(
     thought, said = whole["tokens"], whole["content"]
 
     async def trial(at: int) -> dict[str, Any]:
-        prefix = [prompt + BEGINS, *thought[:at], f"\n{SAY}"] if at else prompt + SAY
+        # Its thought is begun, as by a template that opens one: also where nothing of it is written.
+        begun = prompt + BEGINS
+        prefix = [begun, *thought[:at], f"\n{SAY}"] if at else f"{begun}\n{SAY}"
         found = await _complete(client, prefix, TRIAL, slot, stop=["\n"])
         probabilities = [each["logprob"] for each in found["completion_probabilities"]]
         mean = sum(probabilities) / max(len(probabilities), 1)
