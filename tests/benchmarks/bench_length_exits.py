@@ -4,7 +4,7 @@
 
 Who has a trial and who leaves is decided by what the router runs (`cascadia.exits.length`). The boldest bar on scores
 that loses nothing on the first N questions, at the exits that save most there, is tried on M others. Live: a trial
-after 0, 16, 32, 48 and 64 tokens, or at one of these, each paid for where it is not good enough. Where the question
+after 0, 16, 32 and 48 tokens, or at one of these, each paid for where it is not good enough. Where the question
 promises: only trials of which heads expect that thinking on adds so few points. By the question: budgets of as many
 tokens by these heads, and no trial; with `--budgets` these alone are looked at. The heads are those of `judge train
 --foresight` on the first N: of each of these by folds that did not see it, and of the M as they would be served. Beside

@@ -21,7 +21,8 @@ from cascadia.demo.children import Children
 from cascadia.demo.questions.question import Question
 from cascadia.demo.stages import Stage
 
-BUDGETS = (0, 16, 32, 48, 64)
+BUDGETS = (0, 16, 32, 48)
+"""As many exits as a stage may have."""
 MOST, TRIAL = 160, 10
 SLOTS = 4
 SAY = "Answer:"

@@ -282,18 +282,18 @@ BUDGET_FIELDS = {
 
 
 class ExitSpec(Section):
-    """A point at which a stage may answer before all its work is done."""
+    """A point at which a stage may answer early."""
 
     thinking_tokens: int = Field(
         ge=0,
         le=2**31,
-        description="After so many tokens of its thinking; the quality table calls the point `<stage>@<tokens>`. "
-        "0: before it thinks.",
+        description="After so many tokens of its thinking; 0: before any. The quality table has rows "
+        "`<stage>@<tokens>`.",
     )
     foreseen: Annotated[float, Field(gt=0, le=100)] | None = Field(
         None,
-        description="A trial is written only where the question alone promises so much, by `quality.foresight`: 100 "
-        "less the points that thinking on adds. Default: always.",
+        description="A trial is written only where `quality.foresight` promises so much: 100 less the points that "
+        "thinking on adds. Default: always.",
     )
 
     @model_validator(mode="before")
@@ -341,8 +341,7 @@ class StageSpec(EngineOptions):
     exits: Annotated[tuple[ExitSpec, ...], Field(strict=False, max_length=4)] = Field(
         (),
         description=(
-            "Points, in order, at which the stage may answer before it has thought to the end. The quality table has "
-            "rows for each. Default: none."
+            "Points, in order, at which the stage may answer before it has thought to the end. Default: none."
         ),
     )
     exits_by: Literal["answer", "question"] = Field(
