@@ -13,7 +13,7 @@ from typing import Any
 
 from cascadia.router.cascade.budget import budgeted
 from cascadia.router.cascade.decision import Ask, Decision, Held
-from cascadia.router.cascade.eligible import route, too_long
+from cascadia.router.cascade.eligible import route, too_long, unfit
 from cascadia.router.cascade.scoring import READERS, Scoring
 from cascadia.router.cascade.sessions import Conversations
 from cascadia.router.cascade.thinking import left_at, may_leave, thought
@@ -21,12 +21,12 @@ from cascadia.router.gates.usage import counted
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed, kept
-from cascadia.router.replicas.results import MISSING, Reply
+from cascadia.router.replicas.results import LACKING, Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE
 from cascadia.router.telemetry.stage_record import Step, begun
 
-_BY_MERIT = frozenset({"accepted", "score", "threshold", "context"})
+_BY_MERIT = frozenset({"accepted", "score", "threshold", "context", "media"})
 
 
 class Cascade:
@@ -135,12 +135,11 @@ class Cascade:
                 decision.stopped = stopped
                 return decision
             if decision.refused is not None:
-                outcome = "refused"
-                if too_long(decision.refused) and (not last or beyond):
-                    decision.refused, outcome = None, "context"
-                    stage.metrics.escalated("context")
-                step.ended(outcome)
-                if outcome == "context":
+                why = await unfit(decision.refused, ask.body) if not last or beyond else None
+                step.ended(why or "refused")
+                if why is not None:
+                    decision.refused = None
+                    stage.metrics.escalated(why)
                     if last:
                         way += beyond
                         beyond = []
@@ -208,8 +207,13 @@ class Cascade:
         read = READERS[ask.api == "responses", bool(ask.fields.stream)]
         if may_leave(ask, stage, self.scoring):
             return await self._thought(ask, stage, decision, gated, step)
-        call = self.scoring.call(ask, stage, step, gated=gated or bool(ask.fields.stream))
+        asks = gated or bool(ask.fields.stream)
+        call = self.scoring.call(ask, stage, step, gated=asks, wanted=gated)
         reply = await stage.buffered(call, read)
+        if reply.found is None and gated and not too_long(reply):
+            # What is refused may be what the gate wants, of which the client knows nothing.
+            bare = self.scoring.call(ask, stage, step, gated=asks, wanted=False)
+            reply = await stage.buffered(bare, read) if bare.body != call.body else reply
         step.answered_at_s = monotonic()
         stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)
         if reply.found is None:
@@ -235,7 +239,8 @@ class Cascade:
                 step.score = await self.scoring.score(ask, stage, written, step)
             for usage in spent:
                 decision.total = decision.total.plus(usage)
-        return Held(stage, reply.body, written, step.score)
+        alternatives = self.scoring.alternatives(ask, gated=gated)
+        return Held(stage, reply.body, written, step.score, alternatives=alternatives)
 
     async def _thought(
         self, ask: Ask, stage: Stage, decision: Decision, gated: bool, step: Step
@@ -268,7 +273,10 @@ class Cascade:
         step.used(*found.spent)
         step.score = found.score
         step.threshold = found.threshold if found.good else step.threshold
-        return Held(stage, found.body, found.written, found.score, found.exit_tokens, found.good)
+        alternatives = self.scoring.alternatives(ask, gated=True)
+        return Held(
+            stage, found.body, found.written, found.score, found.exit_tokens, found.good, alternatives
+        )
 
     def _settled(self, decision: Decision, best: Held, why: str) -> Decision:
         best.stage.metrics.accepted.inc()
@@ -283,7 +291,7 @@ def _some_has_room(way: Sequence[Stage], stage: Stage) -> bool:
 
 def _of_the_client(stage: Stage, refused: Reply[Any]) -> Reply[Any]:
     """Raises `StageFailed` where the stage's engines lack the API that is asked for: another stage's may have it."""
-    if refused.status in MISSING:
+    if refused.status in LACKING:
         raise StageFailed(stage.name, "elsewhere")
     return refused
 

@@ -6,6 +6,7 @@ from typing import Any
 from cascadia.clients.engines.held_bytes import Holding
 from cascadia.router.cascade.sessions import Session
 from cascadia.router.openai.answers import Usage, Written
+from cascadia.router.openai.logprobs import ALL
 from cascadia.router.openai.requests import Api, Fields
 from cascadia.router.replicas.results import Live, Reply
 from cascadia.router.replicas.stage import Stage
@@ -52,7 +53,8 @@ class Ask:
 @dataclass(frozen=True, slots=True)
 class Held:
     """An answer that no client has seen yet. `score` is None where nobody scored it. `exit_tokens`: after so many its
-    stage stopped to think; `good`: by the exit's own threshold, so that the stage's is not asked."""
+    stage stopped to think; `good`: by the exit's own threshold, so that the stage's is not asked. `alternatives` of
+    each token's log-probabilities are what the client gets; None: none at all."""
 
     stage: Stage
     body: bytes
@@ -60,6 +62,7 @@ class Held:
     score: float | None
     exit_tokens: int | None = None
     good: bool = False
+    alternatives: int | None = ALL
 
 
 @dataclass(slots=True)

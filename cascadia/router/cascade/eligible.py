@@ -6,14 +6,16 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from cascadia.router.cascade.decision import Ask
-from cascadia.router.openai.bounded import LONG_BYTES, looks_for, turn_after
+from cascadia.router.openai.bounded import LONG_BYTES, turn_after
+from cascadia.router.openai.texts import tells_of_media
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import ACCEPTS_ALL, GearSettings
 
 FEWEST_BYTES_PER_TOKEN = 6
 """A prompt of this few tokens is not to be had from ordinary text: what is too long even so is not tried."""
-_NOT_TEXT = [looks_for(mark) for mark in (b'"image_url"', b'"input_audio"', b'"video_url"', b'"file"')]
+UNREAD = (400, 413, 415, 422)
+MARK_BYTES = 16
 _TOO_LONG = (b"context_length", b"context length", b"context size", b"exceed_context", b"max_model_len")
 
 
@@ -30,7 +32,7 @@ async def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> 
     larger = {stage.name for stage in cascade[ask.last + 1 :]}
     stages, beyond = Way(allowed, []) if ask.gear is None else _in_gear(ask, ask.gear, allowed, larger)
     # All choices go to the client, and each would cost a verdict: as many as that are not worth a cascade.
-    if (ask.fields.n or 1) > max_judged_choices:
+    if ask.fields.choices > max_judged_choices:
         return Way(stages[-1:], beyond)
     wanted = ask.fields.output_limit or 1
     fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted
@@ -49,9 +51,9 @@ async def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> 
 
 
 async def _holds_more_than_text(body: bytes) -> bool:
-    """Tells whether a body holds pictures or the like, whose bytes say nothing of tokens."""
-    for found in _NOT_TEXT:
-        if found(body):
+    for at in range(0, len(body), LONG_BYTES):
+        # What is looked for may be cut by the end of a part.
+        if tells_of_media(body[max(0, at - MARK_BYTES) : at + LONG_BYTES]):
             return True
         await turn_after(body)
     return False
@@ -88,9 +90,17 @@ def _in_gear(ask: Ask, gear: GearSettings, allowed: list[Stage], forbidden: Cont
     return Way(others[:1], others[1:])
 
 
+async def unfit(refused: Reply[Any], body: bytes) -> str | None:
+    """Why another stage may serve what an engine refused: a prompt too long for its context, or pictures and the like,
+    which a smaller model often cannot read. None where it is the client's mistake."""
+    if too_long(refused):
+        return "context"
+    return "media" if refused.status in UNREAD and await _holds_more_than_text(body) else None
+
+
 def too_long(refused: Reply[Any]) -> bool:
     """Tells whether an engine refused for the length of the prompt, by its words."""
-    if refused.status not in (400, 413, 422):
+    if refused.status not in UNREAD:
         return False
     said = refused.body[:LONG_BYTES].lower()
     return any(mark in said for mark in _TOO_LONG)

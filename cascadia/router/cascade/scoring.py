@@ -24,7 +24,8 @@ from cascadia.router.gates.usage import spend
 from cascadia.router.openai.answers import Choice, Written, read_document, read_events
 from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import StageFailed
-from cascadia.router.openai.questions import asked_of
+from cascadia.router.openai.logprobs import ALL, alternatives_of, beside
+from cascadia.router.openai.questions import asked_of, questions_of
 from cascadia.router.openai.requests import rewritten
 from cascadia.router.openai.responses import read_response, read_response_events
 from cascadia.router.replicas.replica import Call
@@ -168,11 +169,17 @@ class Scoring:
         await turn_after(ask.body)
         if ask.trace is not None:
             FORWARDED.set(ask.trace.forwarded(step, judge=True))
-        context = GateContext(stage.name, asked.said, partial(self._again, ask, stage, step))
+        # Another answer to several prompts would be to the first of them.
+        again = partial(self._again, ask, stage, step) if ask.fields.prompts == 1 else None
+        context = GateContext(stage.name, asked.said, again)
         token = ASKED.set(context)
         try:
             timeout_s, deadline_s = self.judge.timeout_s, ask.deadline_s
-            verdicts = [judged(self.gate, asked.question, c, timeout_s, deadline_s) for c in written.choices]
+            questions = questions_of(ask.fields, asked, len(written.choices))
+            verdicts = [
+                judged(self.gate, question, choice, timeout_s, deadline_s)
+                for question, choice in zip(questions, written.choices, strict=True)
+            ]
             scores = [await verdicts[0]] if len(verdicts) == 1 else await asyncio.gather(*verdicts)
         except JudgeFailed as error:
             stage.metrics.judge_failed(error.kind)
@@ -198,6 +205,16 @@ class Scoring:
         accepts = bool(stage.settings.verifiers) and stage.settings.verified == "accept"
         return ACCEPTS_NONE_ABOVE if accepts else None
 
+    def _wanted(self, ask: Ask) -> dict[str, Any]:
+        # A response's log-probabilities are asked for in words of its own, which few engines know.
+        wants = self.gate.wants(ask.api) if self.gate is not None and ask.api != "responses" else {}
+        return beside(ask.fields, ask.api, wants) if wants else {}
+
+    def alternatives(self, ask: Ask, *, gated: bool) -> int | None:
+        """Alternatives of each token that the client gets of an answer; None: no log-probabilities."""
+        asked = alternatives_of(ask.fields, ask.api)
+        return asked if asked is None or (gated and self._wanted(ask)) else ALL
+
     def call(
         self,
         ask: Ask,
@@ -205,17 +222,14 @@ class Scoring:
         step: Step | None,
         *,
         gated: bool,
+        wanted: bool = True,
         more: Mapping[str, Any] | None = None,
     ) -> Call:
-        """`step` None: on behalf of the judge, with `more` changes."""
+        """`step` None: on behalf of the judge, with `more` changes. `wanted`: whether a gate gets what it wants of the
+        answer beside what the client asks for."""
         changes = stage.told(ask.priority, ask.fields, ask.api, ask.tokens)
-        # A response's log-probabilities are asked for in words of its own, which few engines know.
-        if gated and self.gate is not None and ask.api != "responses":
-            wants = self.gate.wants(ask.api)
-            # What the client asked for itself stays, where it is enough for the gate.
-            changes |= wants if not ask.fields.given("logprobs") else {}
-            if "top_logprobs" in wants and ask.fields.given("logprobs") == b"true":
-                changes["top_logprobs"] = max(int(wants["top_logprobs"]), ask.fields.top_logprobs or 0)
+        if gated and wanted:
+            changes |= self._wanted(ask)
         if (
             gated
             and ask.api == "chat"
@@ -225,7 +239,7 @@ class Scoring:
             least = self._skip_below(ask, stage)
             changes |= {SKIP_BELOW: least} if least is not None and self.foresight is None else {}
         if gated and ask.fields.stream and ask.api != "responses":
-            changes["stream_options"] = {"include_usage": True}
+            changes["stream_options"] = ask.fields.options_with_usage
         changes |= more or {}
         body = rewritten(ask.body, stage.settings.model, changes, ask.api, ask.fields.all_members)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()

@@ -10,12 +10,13 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import JSON, Headers
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import turn_after
+from cascadia.router.openai.logprobs import ALL
 from cascadia.router.openai.rewrite import (
     Noting,
     released_events,
     released_response,
+    with_logprobs,
     with_note,
-    without_logprobs,
 )
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step
@@ -53,7 +54,7 @@ async def cascaded(
         headers.append((b"x-cascadia-gear", b"%d" % ask.gear.number))
     response = ask.api == "responses"
     if decision.live is not None:
-        asked_usage = response or b"include_usage" in fields.given("stream_options")
+        asked_usage = response or fields.asks_usage
 
         def noted(usage: Usage) -> dict[str, Any]:
             stage.counted(usage)
@@ -77,19 +78,19 @@ async def cascaded(
     if ask.explain and note.get("usd") is not None:
         for told, step in zip(note["steps"], decision.steps, strict=True):
             told["usd"] = cascade.usd([step])
-    asked_logprobs = fields.given("logprobs") not in (b"", b"false")
     if fields.stream:
         if response:
             content = await released_response(held.body, note)
         else:
-            asked_usage = b"include_usage" in fields.given("stream_options")
-            content = await released_events(held.body, note, usage=asked_usage, logprobs=asked_logprobs)
+            content = await released_events(
+                held.body, note, usage=fields.asks_usage, logprobs=held.alternatives
+            )
         exchange.begin_stream(headers)
         exchange.last_part(content)
         return
     content = held.body
-    if not asked_logprobs and any(choice.logprobs for choice in held.written.choices):
-        content = await without_logprobs(content)
+    if held.alternatives != ALL and any(choice.logprobs for choice in held.written.choices):
+        content = await with_logprobs(content, held.alternatives)
     exchange.whole(200, [JSON, *headers], with_note(content, note))
 
 

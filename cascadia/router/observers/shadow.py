@@ -94,6 +94,9 @@ class Shadow:
         ratio = self.settings.burst_ratio if burst else self.settings.ratio
         if record.ask is None or record.answered is None or self._rng.random() >= ratio:
             return
+        if record.ask.fields.prompts > 1:
+            # A row of a quality table is one question and one answer.
+            return
         if len(self._looking) >= (self.settings.burst_at_once if burst else 1) or self.router.draining:
             self._count("busy")
             return

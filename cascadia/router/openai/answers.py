@@ -27,6 +27,8 @@ from cascadia.router.upstream.errors import UpstreamError
 
 T = TypeVar("T")
 DONE = b"[DONE]"
+NOTHING_SAID = b"null"
+"""Event of llama.cpp before the first token of several prompts."""
 _NULL = Raw(b"null")
 EVENTS = b"text/event-stream"
 PROBED = b": cascadia_probe "
@@ -280,6 +282,8 @@ def _probed_in(part: bytes) -> Probed | None:
 
 
 def read_event(data: bytes) -> _Event:
+    if data == NOTHING_SAID:
+        return _Event()
     try:
         return decoded(_event, data)
     except NOT_JSON:

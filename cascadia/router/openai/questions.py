@@ -6,7 +6,7 @@ import msgspec
 
 from cascadia.router.openai.answers import Choice
 from cascadia.router.openai.bounded import NOT_JSON, decoded, turn_after
-from cascadia.router.openai.requests import Fields
+from cascadia.router.openai.requests import Fields, each_prompt
 from cascadia.router.openai.responses import turns_of
 from cascadia.router.openai.texts import Turn, text_of
 
@@ -28,7 +28,7 @@ async def asked_of(fields: Fields) -> Question:
     turn while a long one is read."""
     try:
         if prompt := fields.given("prompt"):
-            return Question(text_of(prompt), None)
+            return Question("\n".join(_prompts(prompt)), None)
         turns = await _turns(fields)
     except NOT_JSON:
         return Question()
@@ -36,6 +36,23 @@ async def asked_of(fields: Fields) -> Question:
     if len(turns) == 1:
         return Question(turns[0][1], said)
     return Question("\n".join(f"{role}: {text}" for role, text in turns), said)
+
+
+def questions_of(fields: Fields, asked: Question, answers: int) -> list[str]:
+    """The question of each of so many answers, in their order: of several prompts each is answered as often."""
+    prompts = fields.prompts
+    if prompts == 1 or answers % prompts:
+        return [asked.question] * answers
+    try:
+        each = _prompts(fields.given("prompt"))
+    except NOT_JSON:
+        each = [""] * prompts
+    return [question for question in each for _ in range(answers // prompts)]
+
+
+def _prompts(prompt: bytes) -> list[str]:
+    """Text of each prompt; of one of tokens nobody but its model knows any."""
+    return [text_of(each) if each[:1] == b'"' else "" for each in each_prompt(prompt)]
 
 
 async def _turns(fields: Fields) -> list[tuple[str, str]]:

@@ -15,11 +15,13 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cascadia.dispatch.prefix_affinity import point_of
 from cascadia.router.openai.bounded import (
+    FEW,
     LONG_BYTES,
     MOST_TOKENS,
     MOST_VALUES,
     NOT_JSON,
     SMALL_BYTES,
+    items_of,
     members_of,
 )
 from cascadia.router.openai.errors import ApiError
@@ -55,6 +57,10 @@ OUTPUT_TOKENS = 256
 """Assumed where the request sets no limit."""
 PREFIX_BYTES = 4096
 PREFIX_ITEMS = 64
+
+
+class _StreamOptions(Struct):
+    include_usage: bool | None = None
 
 
 class Fields(Struct, gc=False):
@@ -109,21 +115,54 @@ class Fields(Struct, gc=False):
         return api not in WRITTEN and any(getattr(self, name) not in (None, UNSET) for name in WRITING_FIELDS)
 
     @property
+    def prompts(self) -> int:
+        """Prompts of a completion, which has an answer to each: of a list of texts, or of lists of tokens, as many as
+        there are; more than `FEW` are not counted."""
+        return 1 if self.prompt is UNSET else prompts_in(self.given("prompt"))
+
+    @property
+    def choices(self) -> int:
+        """Answers that are asked for, at least one."""
+        return self.prompts * max(1, self.n or 1)
+
+    @property
+    def asks_usage(self) -> bool:
+        """Tells whether a stream is to end with its usage."""
+        try:
+            return bool(_stream_options.decode(self.given("stream_options") or b"{}").include_usage)
+        except NOT_JSON:
+            return False
+
+    @property
+    def options_with_usage(self) -> dict[str, Any]:
+        """`stream_options` by which a stream ends with its usage, whether its client asks for that or not."""
+        try:
+            options: dict[str, Any] = members_of(self.given("stream_options") or b"{}")
+        except NOT_JSON:
+            options = {}
+        if not self.asks_usage:
+            # Of engines that tell it in each event, once they are to tell it.
+            options.pop("continuous_usage_stats", None)
+        return options | {"include_usage": True}
+
+    @property
     def output_tokens(self) -> int:
         most = self.most_output
         if most is not None:
             return most
-        return OUTPUT_TOKENS if self.n is None else min(MOST_TOKENS, OUTPUT_TOKENS * max(1, self.n))
+        return min(MOST_TOKENS, OUTPUT_TOKENS * self.choices)
 
     @property
     def output_limit(self) -> int | None:
-        """Tokens that one answer may have, where the request says so. Below 1 it says that there is no limit, as
-        llama.cpp has it.
+        """Tokens that one answer may have, where the request says so: none at all for who wants its prompt's
+        log-probabilities alone. Below 0 it says that there is no limit, as llama.cpp has it.
         """
-        limit = self.max_completion_tokens or self.max_tokens or self.max_output_tokens
+        limit = self.max_completion_tokens
+        limit = self.max_tokens if limit is None else limit
+        limit = self.max_output_tokens if limit is None else limit
         if limit is None:
             return None
-        return min(limit, MOST_TOKENS) if limit > 0 else None
+        return min(limit, MOST_TOKENS) if limit >= 0 else None
 
     @property
     def truncate(self) -> bytes:
@@ -136,7 +175,7 @@ class Fields(Struct, gc=False):
         if self.max_completion_tokens is self.max_tokens is self.max_output_tokens is None:
             return None
         limit = self.output_limit
-        return None if limit is None else min(MOST_TOKENS, limit * max(1, self.n or 1))
+        return None if limit is None else min(MOST_TOKENS, limit * self.choices)
 
     def beginning(self, name: str) -> bytes:
         """Value as `given`, of a long field no more than is looked at: its bytes are not copied."""
@@ -163,9 +202,11 @@ class LongFields(Fields, gc=False):
 
 
 _RAW_FIELDS = {field.name for field in msgspec.structs.fields(Fields) if Raw in get_args(field.type)}
-_fields = msgspec.json.Decoder(Fields)
-_long_fields = msgspec.json.Decoder(LongFields)
+# Not strict, as engines are not: `12.0` tokens are 12. What is neither is for the engine to refuse.
+_fields = msgspec.json.Decoder(Fields, strict=False)
+_long_fields = msgspec.json.Decoder(LongFields, strict=False)
 _messages = msgspec.json.Decoder(list[Raw])
+_stream_options = msgspec.json.Decoder(_StreamOptions, strict=False)
 _encoder = msgspec.json.Encoder()
 # Possessive (`++`): a string without end must not be tried again from each of its places.
 _BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
@@ -205,6 +246,21 @@ def _fields_of(members: Mapping[str, Any]) -> Fields:
     for name, value in raw.items():
         setattr(fields, name, value)
     return fields
+
+
+def each_prompt(prompt: bytes) -> list[bytes]:
+    """Each of the prompts, as it is: a text, or a list of tokens. Raises `msgspec.DecodeError`, also for more than
+    `FEW`."""
+    lists = prompt.startswith(b"[") and prompt[1:64].lstrip()[:1] in (b'"', b"[")
+    return items_of(prompt) if lists else [prompt]
+
+
+def prompts_in(prompt: bytes) -> int:
+    """See `Fields.prompts`."""
+    try:
+        return len(each_prompt(prompt))
+    except NOT_JSON:
+        return FEW + 1
 
 
 def rewritten(

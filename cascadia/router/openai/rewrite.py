@@ -23,6 +23,7 @@ from cascadia.router.openai.bounded import (
     slices,
     turn_after,
 )
+from cascadia.router.openai.logprobs import ALL, with_fewer
 from cascadia.router.openai.responses import FINALS, final_usage
 
 _NULL = Raw(b"null")
@@ -38,9 +39,9 @@ def with_note(document: bytes, note: dict[str, Any]) -> bytes:
     return body[:-1] + b',"cascadia":' + orjson.dumps(note) + b"}"
 
 
-async def without_logprobs(document: bytes) -> bytes:
-    """The document without its log-probabilities; as it is where it has more members than can be told apart at
-    once.
+async def with_logprobs(document: bytes, most: int | None) -> bytes:
+    """The document with `most` alternatives of each token, or without its log-probabilities where that is None; as it
+    is where it has more members than can be told apart at once.
     """
     await turn_after(document)
     try:
@@ -51,13 +52,14 @@ async def without_logprobs(document: bytes) -> bytes:
         return document
     for choice in choices:
         if "logprobs" in choice:
-            choice["logprobs"] = _NULL
+            choice["logprobs"] = _NULL if most is None else with_fewer(choice["logprobs"], most)
+            await turn_after(document)
     members["choices"] = choices
     return msgspec.json.encode(members)
 
 
-async def released_events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> bytes:
-    """A held stream. `usage`, `logprobs`: whether the client asked for them."""
+async def released_events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: int | None) -> bytes:
+    """A held stream. `usage`: whether the client asked for it; `logprobs` as of `with_logprobs`."""
     found: list[bytes] = []
     for part in slices(body):
         async for data in _events(part, note, usage=usage, logprobs=logprobs):
@@ -67,7 +69,9 @@ async def released_events(body: bytes, note: dict[str, Any], *, usage: bool, log
     return b"".join(found)
 
 
-async def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: bool) -> AsyncIterator[bytes]:
+async def _events(
+    body: bytes, note: dict[str, Any], *, usage: bool, logprobs: int | None
+) -> AsyncIterator[bytes]:
     for line in lines_in(body):
         if not line.startswith(b"data:"):
             continue
@@ -78,8 +82,8 @@ async def _events(body: bytes, note: dict[str, Any], *, usage: bool, logprobs: b
                 if not usage:
                     continue
                 data = with_note(data, note)
-            elif not logprobs and any(bytes(choice.logprobs) for choice in event.choices):
-                data = await without_logprobs(data)
+            elif logprobs != ALL and any(bytes(choice.logprobs) for choice in event.choices):
+                data = await with_logprobs(data, logprobs)
         yield data
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from cascadia.router.openai.bounded import MOST_VALUES, Counted, decoded, values_in
+from cascadia.router.openai.bounded import MOST_VALUES, Counted, decoded, looks_for, values_in
 
 
 class Turn(Counted):
@@ -18,6 +18,18 @@ class Turn(Counted):
 class _Part(Counted):
     type: Raw = Raw(b'"something"')
     text: Raw = Raw()
+
+
+_NOT_TEXT = [
+    looks_for(mark)
+    for mark in (b'"image_url"', b'"input_image"', b'"input_audio"', b'"video_url"', b'"file"')
+]
+
+
+def tells_of_media(part: bytes) -> bool:
+    """Tells whether a part of a request names pictures or the like, whose bytes say nothing of tokens, and which few
+    models read."""
+    return any(found(part) for found in _NOT_TEXT)
 
 
 _list = msgspec.json.Decoder(list[Any])

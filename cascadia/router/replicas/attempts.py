@@ -11,7 +11,9 @@ from typing import Any, TypeVar
 from msgspec import Struct
 
 from cascadia.dispatch.latency_model import load_of
+from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import StageFailed
+from cascadia.router.openai.texts import tells_of_media
 from cascadia.router.replicas.admission import Admission
 from cascadia.router.replicas.breaker import RetryBudget
 from cascadia.router.replicas.hedging import SOONEST_S, Hedge, Quantile, raced
@@ -180,7 +182,9 @@ class Attempts:
                 loop.call_at(replica.rests_until_s + TICK_S, self.admission.wait_queue.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
             late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
-            blameless = error.kind in _BLAMELESS or (late and not self.slow(started_s))
+            # Engines fail at pictures that they cannot read, and would be closed to all for it.
+            unread = error.kind == "status" and tells_of_media(call.body[:LONG_BYTES])
+            blameless = error.kind in _BLAMELESS or unread or (late and not self.slow(started_s))
             done(None if blameless else False)
             self.metrics.upstream_error(error.kind)
             if error.kind == "exhausted":

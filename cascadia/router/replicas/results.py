@@ -23,11 +23,14 @@ _FORBIDDEN = 403
 _BUSY = frozenset({408, 409, 425, 429})
 MISSING = frozenset({404, 405})
 """Not here, be it what was asked for or the path."""
+NOT_IMPLEMENTED = 501
+LACKING = MISSING | {NOT_IMPLEMENTED}
+"""What the engine says of an API that it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply(Generic[T]):
-    """A whole answer: status 200, and what was `found` in it; or a 4xx that the client has caused."""
+    """A whole answer: status 200, and what was `found` in it; or a 4xx (or 501) that the client has caused."""
 
     status: int
     content_type: bytes
@@ -69,6 +72,8 @@ def refuse(connection: Connection) -> None:
         raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(answer.retry_after))
     if status == _FORBIDDEN:
         raise UpstreamError("forbidden", f"HTTP {status}")
+    if status == NOT_IMPLEMENTED:
+        return
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
         raise UpstreamError("status", f"HTTP {status}")
 

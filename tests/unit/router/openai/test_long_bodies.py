@@ -15,7 +15,7 @@ from cascadia.router.openai.one_pass import CLASSES_MAX, margin, part_of, parts_
 from cascadia.router.openai.questions import asked_of
 from cascadia.router.openai.requests import Fields, read_fields, rewritten
 from cascadia.router.openai.responses import final_usage, read_response_events
-from cascadia.router.openai.rewrite import NOTES_MAX, Noting, without_logprobs
+from cascadia.router.openai.rewrite import NOTES_MAX, Noting, with_logprobs
 from cascadia.router.openai.stream_usage import StreamUsage
 from cascadia.router.upstream.errors import UpstreamError
 
@@ -91,7 +91,7 @@ def test_log_probabilities_are_taken_out_of_a_long_answer_in_several_turns() -> 
         return json.dumps({"id": "a", "choices": [choice], "usage": None}).encode()
 
     for text, least in (("a", 0), ("a" * LONG_BYTES, 2)):
-        found, turns = turns_of(without_logprobs(answer(text)))
+        found, turns = turns_of(with_logprobs(answer(text), None))
         assert json.loads(found)["choices"][0]["logprobs"] is None
         assert json.loads(found)["choices"][0]["message"]["content"] == text
         assert turns >= least

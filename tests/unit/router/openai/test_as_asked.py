@@ -1,0 +1,204 @@
+"""What the gate wants of an engine beside the client's request changes neither the verdict nor what the client gets."""
+
+import asyncio
+import json
+import math
+from typing import Any
+
+import pytest
+
+from cascadia.router.openai.requests import read_fields
+from cascadia.router.settings.model import JudgeSettings
+from cascadia.testing.engines import FakeEngine, begin_stream, event, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages
+
+ALTERNATIVES = {"four": 0.7, "five": 0.2, "six": 0.1}
+CERTAINTY = JudgeSettings("certainty")
+CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+PROMPT = {"messages": None, "prompt": "2+2="}
+
+
+def most_likely(most: int) -> dict[str, float]:
+    return {name: math.log(ALTERNATIVES[name]) for name in list(ALTERNATIVES)[:most]}
+
+
+def in_chat(most: int) -> dict[str, Any]:
+    tops = [{"token": name, "logprob": logprob} for name, logprob in most_likely(most).items()]
+    return {"content": [{"token": "four", "logprob": math.log(0.7), "top_logprobs": tops}]}
+
+
+def in_completions(most: int) -> dict[str, Any]:
+    # As vLLM has it: beside the likeliest there is what was written.
+    return {
+        "tokens": ["four"],
+        "token_logprobs": [math.log(0.7)],
+        "top_logprobs": [most_likely(max(1, most))],
+        "text_offset": [0],
+    }
+
+
+async def as_vllm(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """One token, with as many alternatives as are asked for; refuses log-probabilities of calls that are streamed."""
+    if body.get("tools") and body.get("logprobs") and body.get("stream"):
+        send(writer, 400, b'{"error": {"message": "logprobs is not supported with tools + stream"}}')
+        return
+    asked, chat = body.get("logprobs"), bool(body.get("messages"))
+    logprobs = None
+    if chat and asked:
+        logprobs = in_chat(body.get("top_logprobs") or 0)
+    elif not chat and asked is not None and asked is not False:
+        logprobs = in_completions(asked)
+    name = "delta" if body.get("stream") else "message"
+    said = {name: {"role": "assistant", "content": "four"}} if chat else {"text": "four"}
+    choice = {"index": 0, **said, "logprobs": logprobs, "finish_reason": "stop"}
+    usage = {"prompt_tokens": 10, "completion_tokens": 1, "total_tokens": 11}
+    if not body.get("stream"):
+        send(writer, 200, json.dumps({"id": "c-1", "choices": [choice], "usage": usage}).encode())
+        return
+    options = body.get("stream_options") or {}
+    begin_stream(writer)
+    more = {"usage": usage} if options.get("continuous_usage_stats") and options["include_usage"] else {}
+    event(writer, {"id": "c-1", "choices": [choice], **more})
+    if options.get("include_usage"):
+        event(writer, {"id": "c-1", "choices": [], "usage": usage})
+    event(writer, "[DONE]")
+    writer.write(b"0\r\n\r\n")
+
+
+def without_note(text: str) -> list[Any]:
+    lines = [line.removeprefix("data: ") for line in text.splitlines() if line.strip()]
+    documents = [json.loads(line) for line in lines if line != "[DONE]"]
+    for document in documents:
+        document.pop("cascadia", None)
+    return documents
+
+
+ASKED: list[tuple[str, dict[str, Any]]] = [
+    *((CHAT, {"logprobs": given}) for given in (None, False, True)),
+    *((CHAT, {"logprobs": True, "top_logprobs": most}) for most in (0, 1, 2, 3)),
+    *((COMPLETIONS, PROMPT | {"logprobs": given}) for given in (None, False, 0, 1, 2, 3)),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("path", "asked"), ASKED)
+def test_however_logprobs_are_asked_for_the_score_is_the_same_and_the_answer_as_asked(
+    path: str, asked: dict[str, Any], stream: bool
+) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=as_vllm), FakeEngine("4")
+        async with (
+            started(small, large),
+            running(stages(small, large, thresholds=(10,)), judge=CERTAINTY) as up,
+        ):
+            more = asked | {"path": path, "stream": stream}
+            direct, cascaded = await up.chat("small", **more), await up.chat(**more)
+        assert cascaded.headers["x-cascadia-stage"] == "small"
+        assert cascaded.headers["x-cascadia-score"] == "50.00", "0.7 less 0.2"
+        assert without_note(cascaded.text) == without_note(direct.text)
+
+    run(main)
+
+
+OPTIONS = [
+    None,
+    {},
+    {"include_usage": False},
+    {"include_usage": True},
+    {"include_usage": True, "continuous_usage_stats": True},
+    {"include_usage": False, "continuous_usage_stats": True},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_held_stream_has_the_usage_that_was_asked_for(options: dict[str, Any] | None) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=as_vllm), FakeEngine("4")
+        gate = ScriptedGate({"four": 90.0})
+        async with started(small, large), running(stages(small, large, thresholds=(10,)), gate) as up:
+            more = {"stream": True, "stream_options": options}
+            direct, cascaded = await up.chat("small", **more), await up.chat(**more)
+        assert cascaded.headers["x-cascadia-stage"] == "small"
+        assert without_note(cascaded.text) == without_note(direct.text)
+
+    run(main)
+
+
+@pytest.mark.parametrize("on_failure", ["accept", "escalate"])
+def test_what_an_engine_refuses_for_the_gates_sake_is_asked_again_without(on_failure: Any) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=as_vllm), FakeEngine("4")
+        judge = JudgeSettings("certainty", on_failure=on_failure)
+        async with started(small, large), running(stages(small, large, thresholds=(10,)), judge=judge) as up:
+            tools = [{"type": "function", "function": {"name": "add"}}]
+            answer = await up.chat(tools=tools, stream=True)
+            mistake = await up.chat("small", tools=tools, stream=True, logprobs=True)
+        assert answer.status_code == 200
+        assert answer.headers["x-cascadia-stage"] == {"accept": "small", "escalate": "large"}[on_failure]
+        assert len(small.requests) == 3
+        assert mistake.status_code == 400
+
+    run(main)
+
+
+async def each_prompt(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """Answers each prompt by itself; as llama.cpp does, streams of several begin with an event that says nothing."""
+    prompts = body["prompt"] if isinstance(body["prompt"], list) else [body["prompt"]]
+    choices = [{"index": at, "text": f"re {prompt}"} for at, prompt in enumerate(prompts)]
+    if not body.get("stream"):
+        send(writer, 200, json.dumps({"choices": choices}).encode())
+        return
+    begin_stream(writer)
+    event(writer, "null")
+    for choice in choices:
+        event(writer, {"choices": [choice]})
+    event(writer, "[DONE]")
+    writer.write(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_answer_to_each_of_several_prompts_is_judged_by_its_own(stream: bool) -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=each_prompt), FakeEngine("4")
+        gate = ScriptedGate({"re a": 90.0, "re b": 80.0})
+        async with started(small, large), running(stages(small, large, thresholds=(10,)), gate) as up:
+            found = await up.chat(path=COMPLETIONS, messages=None, prompt=["a", "b"], stream=stream)
+            assert found.headers["x-cascadia-stage"] == "small"
+            assert found.headers["x-cascadia-score"] == "80.00"
+        assert sorted(gate.seen) == [("a", "re a"), ("b", "re b")]
+
+    run(main)
+
+
+def test_more_prompts_than_are_judged_go_to_the_last_stage() -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=each_prompt), FakeEngine(answer=each_prompt)
+        gate = ScriptedGate({"re a": 90.0})
+        async with (
+            started(small, large),
+            running(stages(small, large, thresholds=(10,)), gate, max_judged_choices=4) as up,
+        ):
+            most = await up.chat(path=COMPLETIONS, messages=None, prompt=["a"] * 4)
+            more = await up.chat(path=COMPLETIONS, messages=None, prompt=["a"] * 5)
+            twice = await up.chat(path=COMPLETIONS, messages=None, prompt=["a"] * 3, n=2)
+        found = [answer.headers["x-cascadia-stage"] for answer in (most, more, twice)]
+        assert found == ["small", "large", "large"]
+        assert len(gate.seen) == 4
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "count"),
+    [("a", 1), (["a"], 1), (["a", "b"], 2), ([1, 2, 3], 1), ([[1, 2], [3]], 2), ([], 1), (None, 1)],
+)
+def test_prompts_are_texts_or_lists_of_tokens(prompt: Any, count: int) -> None:
+    fields = read_fields(json.dumps({"model": "m", "prompt": prompt, "max_tokens": 10, "n": 2}).encode())
+    assert (fields.prompts, fields.choices, fields.most_output) == (count, 2 * count, 20 * count)
+
+
+@pytest.mark.parametrize(
+    ("given", "limit"), [("12.0", 12), ("0", 0), ("-1", None), ("null", None), ('"12"', 12)]
+)
+def test_numbers_are_read_as_engines_read_them(given: str, limit: int | None) -> None:
+    assert read_fields(b'{"model": "m", "max_tokens": %s}' % given.encode()).output_limit == limit

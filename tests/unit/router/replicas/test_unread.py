@@ -1,0 +1,69 @@
+"""Requests that an engine cannot serve and others could: they say nothing of the engine, and a cascade goes on."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages
+
+PICTURE = [
+    {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64,iV"}}]}
+]
+NO_PICTURES = json.dumps({"error": {"message": "image input is not supported"}}).encode()
+
+
+def text_only(status: int) -> Any:
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if "image_url" in json.dumps(body):
+            send(writer, status, NO_PICTURES)
+        else:
+            send(writer, 200, completion(engine.text))
+
+    return answer
+
+
+@pytest.mark.parametrize("status", [400, 500, 501])
+def test_pictures_go_on_to_a_stage_that_reads_them_and_close_no_replica(status: int) -> None:
+    async def main() -> None:
+        small, large = FakeEngine("words", answer=text_only(status)), FakeEngine("a cat")
+        gate = ScriptedGate({"words": 90.0})
+        async with (
+            started(small, large),
+            running(stages(small, large, thresholds=(50,)), gate, breaker_failures=2) as up,
+        ):
+            seen = [await up.chat(messages=PICTURE) for _ in range(4)]
+            direct = [await up.chat("small", messages=PICTURE) for _ in range(4)]
+            words = await up.chat("small")
+        assert [answer.headers["x-cascadia-stage"] for answer in seen] == ["large"] * 4
+        assert words.status_code == 200, "the engine does well with words"
+        assert {answer.status_code for answer in direct} == {502 if status == 500 else status}
+
+    run(main)
+
+
+def test_the_last_stages_refusal_of_a_picture_is_the_clients() -> None:
+    async def main() -> None:
+        small, large = FakeEngine(answer=text_only(400)), FakeEngine(answer=text_only(400))
+        gate = ScriptedGate({})
+        async with started(small, large), running(stages(small, large, thresholds=(50,)), gate) as up:
+            answer = await up.chat(messages=PICTURE)
+        assert answer.status_code == 400
+        assert answer.content == NO_PICTURES
+
+    run(main)
+
+
+def test_failures_at_words_still_open_the_breaker() -> None:
+    async def fails(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 500, b"{}")
+
+    async def main() -> None:
+        small = FakeEngine(answer=fails)
+        async with started(small), running(stages(small), breaker_failures=2, max_tries=1) as up:
+            codes = [(await up.chat("small")).status_code for _ in range(4)]
+        assert codes == [502, 502, 503, 503]
+
+    run(main)
