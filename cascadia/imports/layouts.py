@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cascadia.imports.fields import at
-from cascadia_traces.formats.names import ROLES, plain
+from cascadia_traces.formats.names import MILLISECONDS, ROLES, Unit, plain
 
 COLUMNS = (
     "arrival_s",
@@ -33,18 +33,32 @@ COLUMNS = (
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A format: `told_by` are paths that each of its rows has, `paths` where our columns stand (the first that is there
-    counts), `kept` the values that a row has to have to be a request, `failed` those that mark a failed one."""
+    counts), `kept` the values that a row has to have to be a request, `failed` those that mark a failed one. `unit` of
+    its times is None where they are seconds, or tell it themselves."""
 
     name: str
     told_by: tuple[tuple[str, ...], ...]
     paths: Mapping[str, tuple[str, ...]]
     kept: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unit: Unit | None = None
     failed: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 OPENAI_BODIES = ("", "response.", "response.body.")
 
 LAYOUTS = (
+    Layout(
+        "mooncake",
+        (("timestamp", "input_length", "output_length"),),
+        {
+            "arrival_s": ("timestamp",),
+            "input_tokens": ("input_length",),
+            "output_tokens": ("output_length",),
+            "prompt_id": ("prompt_id",),
+            "session_id": ("session_id",),
+        },
+        unit=MILLISECONDS,
+    ),
     Layout(
         "litellm",
         (("startTime", "completion_tokens"), ("startTime", "call_type")),

@@ -11,6 +11,7 @@ from cascadia.imports.records import Record, Records
 from cascadia.imports.tokens import Counter
 from cascadia_traces.checks import Ints
 
+MOST_TOKENS = 2**53
 TEXTS = {"input_tokens": "prompt", "output_tokens": "answer"}
 
 
@@ -69,4 +70,5 @@ def without_failed(found: Records, note: Callable[[str], None]) -> None:
 
 
 def _is_count(value: float) -> bool:
-    return math.isfinite(value) and value >= 0 and value == int(value)
+    # Above, numbers in floating point are no longer counts.
+    return 0 <= value <= MOST_TOKENS and value == int(value)

@@ -17,6 +17,8 @@ from cascadia.imports.layouts import COLUMNS, Layout, layout_of
 from cascadia.imports.rows import Rows, read_rows
 from cascadia_traces.formats.names import Unit, unit_in
 
+DATES_S = 1e9
+"""Seconds above which all times are dates (2001)."""
 HEAD_ROWS = 50
 """What a format is told by: the first may lack what others have."""
 
@@ -81,7 +83,7 @@ def read_records(
         layout = layout_of(read.rows[:HEAD_ROWS], format_ or read.kind)
         columns = _columns(read)
         paths_of = _mapped(path, layout, maps, read, columns)
-        unit = unit_in(maps.get("arrival_s", ""))
+        unit = unit_in(maps["arrival_s"]) if "arrival_s" in maps else layout.unit
         for place, row in enumerate(read.rows, 1):
             if not all(at(row, key) in values for key, values in layout.kept.items()):
                 continue
@@ -89,7 +91,8 @@ def read_records(
                 failed += 1
                 continue
             values = {ours: _first(row, theirs) for ours, theirs in paths_of.items()}
-            if unit is not None:
+            # A number as large counts since 1970, and tells its unit by its size.
+            if unit is not None and ("arrival_s" in maps or not number(values["arrival_s"]) >= DATES_S):
                 values["arrival_s"] = _in_seconds(values["arrival_s"], unit)
             known.append(Record(f"{path} {read.unit} {place}", values))
     name = ", ".join(map(str, paths))

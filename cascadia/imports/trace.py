@@ -7,7 +7,7 @@ import numpy as np
 from cascadia.domain.errors import BadInput
 from cascadia.imports.fields import moment_s, number
 from cascadia.imports.lengths import lengths, needed, without_failed
-from cascadia.imports.records import Record, Records
+from cascadia.imports.records import DATES_S, Record, Records
 from cascadia.imports.tokens import Counter
 from cascadia_traces.checks import Floats, Ints
 from cascadia_traces.formats.epoch import days_fault
@@ -55,8 +55,8 @@ def trace_of(
     return join(list(spread_ticks(iter([trace]), 1.0, seed, note))).starting_at_zero()
 
 
-_FROM_A_START_S, _DATES_S = 1e8, 1e9
-"""Seconds below which no log has dates, and above which all are (2001)."""
+_FROM_A_START_S = 1e8
+"""Seconds below which no log has dates."""
 _OTHERWISE = {
     "arrival_s": "--rate RPS to draw arrivals",
     "output_tokens": "--answer-tokens N for answers of one length",
@@ -79,7 +79,7 @@ def _arrivals(
         raise BadInput(row.where, said, "write seconds, or a date with its time, like 2026-11-23 18:15:46")
     if (fault := days_fault(times)) is not None:
         raise BadInput(found.source, fault.what, fault.instead)
-    if times.min() < _FROM_A_START_S and times.max() > _DATES_S:
+    if times.min() < _FROM_A_START_S and times.max() > DATES_S:
         row = records[int(times.argmin())]
         raise BadInput(
             row.where,
@@ -100,5 +100,4 @@ def _prefixes(records: list[Record], inputs: Ints) -> Ints | None:
     if not any("prefix_tokens" in record for record in records):
         return None
     given = np.nan_to_num(np.array([number(record.get("prefix_tokens")) for record in records]))
-    prefixes: Ints = np.clip(given.astype(np.int64), 0, inputs - 1)
-    return prefixes
+    return np.asarray(np.clip(given, 0, inputs - 1), dtype=np.int64)

@@ -54,6 +54,8 @@ def trace(
     from cascadia_traces.formats.writing import write_trace
 
     found = _records(output, out, **source)
+    if found.format == "mooncake" and "hash_ids" in found.columns:
+        output.note("its hash_ids are left out; `cascadia trace convert` keeps them, for prefix caches")
     made = trace_of(
         found,
         counter_of(tokenizer),

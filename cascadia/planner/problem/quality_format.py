@@ -4,12 +4,14 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
+from cascadia_traces.formats.names import other_separator
 
 _MEND = {
     "parquet": "write the file anew",
     "csv": "give each row as many cells as the header has, quoting cells with commas",
     "jsonl": "write one object a line",
 }
+LONGEST_HEAD = 1 << 16
 _BLOCK_BYTES = 16 << 20
 """A row must fit in one; some hold a prompt and its answer."""
 
@@ -47,6 +49,8 @@ def read_arrow(path: Path, columns: tuple[str, ...]) -> Any:
     except UnicodeDecodeError:
         raise BadInput(str(path), "is not UTF-8 text", "save it as UTF-8") from None
     except (pa.ArrowException, OSError) as error:
+        if "invalid UTF8" in str(error):
+            raise BadInput(str(path), "is not UTF-8 text", "save it as UTF-8") from None
         said = str(error).strip().splitlines()[0][:160] if str(error).strip() else type(error).__name__
         raise BadInput(str(path), f"cannot be read as {kind} ({said})", _MEND[kind]) from error
 
@@ -63,6 +67,10 @@ def _read_csv(path: Path) -> Any:
     import pyarrow as pa
     import pyarrow.csv
 
+    with path.open(encoding="utf-8-sig") as file:
+        head = file.readline(LONGEST_HEAD).strip()
+    if "," not in head and (instead := other_separator([head])):
+        raise BadInput(str(path), f"its cells are separated by {instead}", "save it with commas between them")
     text = {name: pa.string() for name in ("prompt_id", "stage")}
     return pa.csv.read_csv(
         path,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
+from cascadia_traces.formats.names import other_separator
 
 MAX_BYTES = 1_000_000_000
 FORM = 'write prompt_id and prompt, e.g. {"prompt_id": "q1", "prompt": "What is 2 + 2?"}'
@@ -48,6 +49,10 @@ def _of_csv(path: Path) -> Rows:
     reader = csv.DictReader(io.StringIO(_content(path), newline=""), strict=True)
     line = 1
     try:
+        if instead := other_separator(reader.fieldnames or ()):
+            raise BadInput(
+                str(path), f"its cells are separated by {instead}", "save it with commas between them"
+            )
         for row in reader:
             if None in row:
                 raise BadInput(

@@ -66,6 +66,13 @@ def openai(created: float, inputs: int, outputs: int) -> dict[str, Any]:
 
 
 FILES = {
+    "mooncake": (
+        "trace.jsonl",
+        lines(
+            {"timestamp": 2500, "input_length": 20, "output_length": 5, "hash_ids": [1]},
+            {"timestamp": 0, "input_length": 10, "output_length": 3, "hash_ids": [0]},
+        ),
+    ),
     "litellm": (
         "spend.jsonl",
         lines(

@@ -15,7 +15,10 @@ from cascadia.imports.quality import quality_of
 from cascadia.imports.records import Records, read_records
 from cascadia.imports.tokens import counter_of
 from cascadia.imports.trace import trace_of
+from cascadia.planner.problem.quality_file import read_quality
+from cascadia.profile.quality.prompt_rows import prompt_rows
 from cascadia_traces import errors as trace_errors
+from cascadia_traces.formats.reading import read_trace
 from tests.unit.imports.test_formats import ASKED, FILES, lines, litellm
 
 FORMS: dict[str, Any] = {
@@ -40,6 +43,8 @@ ODD: list[Any] = [
         1e400,
         float("nan"),
         10**400,
+        1e30,
+        2**63,
         -1e18,
         1e-320,
         "",
@@ -189,3 +194,37 @@ def test_truths_may_be_spelt_in_several_ways(tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(json.dumps(rows), encoding="utf-8")
     table = quality_of(read_records([tmp_path / "t.json"], {}), counter_of(None))
     assert table.quality[:, 0].tolist() == [100, 100, 0, 0]
+
+
+def test_a_traces_times_are_the_same_however_it_is_read(tmp_path: Path) -> None:
+    """Mooncake's times are milliseconds, which nothing but its other names says."""
+    times_ms = (0, 1_500, 4_250)
+    rows = [
+        {"timestamp": at, "input_length": 600, "output_length": 9, "hash_ids": [0, at]} for at in times_ms
+    ]
+    file = tmp_path / "trace.jsonl"
+    file.write_text(lines(*rows))
+    converted = list(read_trace(file).arrival_s)
+    imported = trace_of(read_records([file], {}), counter_of(None))
+    assert list(imported.arrival_s) == converted == [0.0, 1.5, 4.25]
+    dates = [row | {"timestamp": 1_760_000_000 + row["timestamp"] / 1e3} for row in rows]
+    file.write_text(lines(*dates))
+    assert list(trace_of(read_records([file], {}), counter_of(None)).arrival_s) == converted
+
+
+@pytest.mark.parametrize(("sign", "named"), [(";", "semicolons"), ("\t", "tabs")])
+def test_cells_that_a_spreadsheet_separates_otherwise_are_called_so(
+    sign: str, named: str, tmp_path: Path
+) -> None:
+    def file(*cells: str) -> Path:
+        path = tmp_path / "file.csv"
+        path.write_text("\n".join(sign.join(row.split()) for row in cells), encoding="utf-8-sig")
+        return path
+
+    told = f"separated by {named}"
+    with pytest.raises(trace_errors.BadInput, match=told):
+        read_trace(file("arrival_s input_tokens output_tokens", "0,5 7 9"))
+    with pytest.raises(BadInput, match=told):
+        read_quality(file("prompt_id stage score input_tokens output_tokens", "q1 small 40,5 7 9"), None)
+    with pytest.raises(BadInput, match=told):
+        list(prompt_rows(file("prompt_id prompt", "q1 why")))

@@ -10,7 +10,15 @@ from pathlib import Path
 
 from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.layout import LAYOUTS, Layout, csv_layouts
-from cascadia_traces.formats.names import COUNTS, OPENAI_TIMES, is_known, nearest, plain, unit_in
+from cascadia_traces.formats.names import (
+    COUNTS,
+    OPENAI_TIMES,
+    is_known,
+    nearest,
+    other_separator,
+    plain,
+    unit_in,
+)
 from cascadia_traces.formats.source import HEAD_BYTES, LONGEST_LINE_BYTES, Source
 
 PARQUET_MAGIC = b"PAR1"
@@ -69,6 +77,10 @@ def find_columns(source: Source, layout: Layout, names: Sequence[str]) -> dict[s
             positions[ours] = found[0]
         elif theirs in layout.required:
             missing.append(theirs)
+    if missing and (instead := other_separator(names)):
+        raise BadInput(
+            source.name, f"its cells are separated by {instead}", "save it with commas between them"
+        )
     if missing:
         said = f"no column {' and none '.join(map(repr, missing))}"
         raise BadInput(source.name, said, _rename(missing[0], names, layout))

@@ -55,6 +55,20 @@ class Unit(NamedTuple):
     seconds: float
 
 
+MILLISECONDS = Unit("milliseconds", 1e-3)
+
+
+def other_separator(names: Sequence[str]) -> str | None:
+    """What a CSV's cells are separated by where it is no comma, as by a spreadsheet's export; None where they are, or
+    nothing says so."""
+    if len(names) != 1:
+        return None
+    return next((said for sign, said in _SEPARATORS.items() if sign in names[0]), None)
+
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
+
+
 def unit_in(name: str) -> Unit | None:
     """The unit other than seconds that a column of times is in by its name's last word, such as `Time (ms)`."""
     words = re.findall(r"[a-z]+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).lower())

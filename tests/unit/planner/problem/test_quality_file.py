@@ -178,7 +178,7 @@ def test_json_identifiers_may_be_numbers(tmp_path: Path) -> None:
             "stage,prompt_id" + GOOD.removeprefix("prompt_id,stage"),
             ": no row for stage 'small'; exchange the columns prompt_id and stage",
         ),
-        (GOOD.replace(",", ";"), ": no column 'prompt_id' and none 'stage' and none 'score'"),
+        (GOOD.replace(",", ";"), ": its cells are separated by semicolons; save it with commas between them"),
         (HEAD, ": the table has no rows; write one row per prompt and stage"),
         ("", ": the file is empty; write columns prompt_id, stage,"),
         (GOOD + "q3,small,1\n", ": cannot be read as csv (CSV parse error"),
