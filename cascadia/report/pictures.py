@@ -16,7 +16,7 @@ from cascadia.report.charts import (
 from cascadia.report.charts.svg import Colour
 from cascadia.report.data import Floats, LatencySamples, LoadOverTime, QueueLength, Swing
 from cascadia.report.names import model_label, printable
-from cascadia.report.numbers import percent, score, seconds
+from cascadia.report.numbers import percent, seconds
 
 CURVE_POINTS = 200
 
@@ -29,7 +29,8 @@ def flow(plan: Plan) -> str:
     stages = []
     answered = 0.0
     for stage, predicted in words.deployed(plan):
-        limit, least = words.threshold(plan, stage.name), plan.foreseen_from(stage.name)
+        limits, least = words.limits(plan, stage.name), plan.foreseen_from(stage.name)
+        gate = words.threshold_words([limit for limit in limits if limit > 0], at="score < {}")
         stages.append(
             FunnelStage(
                 printable(stage.name),
@@ -37,7 +38,7 @@ def flow(plan: Plan) -> str:
                 predicted.accepted,
                 detail=model_label(stage.model),
                 answer_detail=f"p95 {seconds(predicted.latency.p95_s)} in this stage",
-                gate="" if limit is None else f"score < {score(limit)}" if limit <= 100 else "every request",
+                gate=gate.replace("never", "every request"),
                 colour=colour_of(plan, stage.name),
                 asked=None if least is None else predicted.reached,
             )

@@ -69,7 +69,7 @@ def stages(plan: Plan) -> Table:
         if found is None or not stage.deployed:
             rows.append((name, *(Cell("–") for _ in range(10))))
             continue
-        limit = words.threshold_words(words.threshold(plan, stage.name))
+        limit = words.threshold_words(words.limits(plan, stage.name))
         least = plan.foreseen_from(stage.name)
         limit += "" if least is None else f", if asked (promise ≥ {score(least)})"
         shares = (Cell(percent(found.reached, 1)), Cell(percent(found.accepted, 1)), Cell(limit))
@@ -86,7 +86,7 @@ def stages(plan: Plan) -> Table:
 
 
 def _exit_row(exit_: ExitPlan, stage: int) -> tuple[Cell, ...]:
-    limit = words.threshold_words(words.exit_limit(exit_))
+    limit = words.threshold_words([exit_.threshold])
     limit += "" if exit_.foreseen is None else f", if tried (promise ≥ {score(exit_.foreseen)})"
     name = _who(words.exit_name(exit_), "", f"k{stage % 8}")
     return (name, Cell(""), Cell(percent(exit_.left, 1)), Cell(limit), *(Cell("") for _ in range(7)))
@@ -246,7 +246,7 @@ def gears(plan: Plan) -> Table | None:
             Cell("" if g.max_rate_rps is None else f"{figures(g.max_rate_rps)} requests/s", number=False),
             Cell(" → ".join(map(printable, g.stages))),
             *(
-                Cell(words.threshold_words(t if t > 0 else None) if stage.name in g.stages[:-1] else "")
+                Cell(words.threshold_words([t]) if stage.name in g.stages[:-1] else "")
                 for stage, t in zip(plan.stages, g.thresholds, strict=False)
             ),
             *_promised(g),

@@ -1,6 +1,6 @@
 """The plan as a terminal shows it: one table of stages, then a line on each promise."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from cascadia.domain.plan import Plan, StagePlan, StagePrediction
@@ -75,8 +75,7 @@ def _stages(plan: Plan, width: int) -> "Table":
         name.append(f"\n{_engine(stage)}", style="not bold dim")
         add(name, *_cells(plan, stage, predictions.get(stage.name)))
         for exit_ in stage.exits:
-            limit = words.exit_limit(exit_)
-            least = "any" if limit is None else f"≥ {score(limit)}"
+            least = _limit([exit_.threshold])
             least += "" if exit_.foreseen is None else f"\ntried: ≥ {score(exit_.foreseen)}"
             cells = ("", "", percent(exit_.left, 1), least, "", "")
             add(f"  {words.exit_name(exit_)}", "", *cells)
@@ -97,17 +96,21 @@ def _widest(plan: Plan) -> int:
 def _cells(plan: Plan, stage: StagePlan, predicted: StagePrediction | None) -> tuple[str, ...]:
     if predicted is None or not stage.deployed:
         return ("not deployed", "0", "–", "–", "–", "–", "–")
-    limit, least = words.threshold(plan, stage.name), plan.foreseen_from(stage.name)
+    least = plan.foreseen_from(stage.name)
     return (
         replicas(stage.replicas, plan.cluster, "\n") if stage.replicas else "elsewhere",
         f"{stage.gpus:,}",
         percent(predicted.reached, 1),
         percent(predicted.accepted, 1),
-        ("any" if limit is None else f"≥ {score(limit)}" if limit <= 100 else "never")
-        + ("" if least is None else f"\nasked: ≥ {score(least)}"),
+        _limit(words.limits(plan, stage.name)) + ("" if least is None else f"\nasked: ≥ {score(least)}"),
         seconds(predicted.latency.p95_s),
         words.load(predicted),
     )
+
+
+def _limit(limits: Sequence[float]) -> str:
+    """Several stand below each other: a line of a terminal is short."""
+    return words.threshold_words(limits, "any", "≥ {}", to="\n… ", or_=",\n")
 
 
 def _judge_cells(plan: Plan) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
 """The plan in sentences."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from cascadia.domain.objective import Level
 from cascadia.domain.plan import (
@@ -26,6 +26,8 @@ from cascadia.report.names import (
 from cascadia.report.numbers import lower_bound, percent, plural, rate, score, seconds, usd
 
 Names = Mapping[str, str]
+MOST = 100.0
+"""Of scores."""
 
 HARDLY = 1.05
 """Of a plan that carries less than this times its rate, no factor is told."""
@@ -68,8 +70,7 @@ def gates(plan: Plan) -> str:
     steps = deployed(plan)
     parts, skipped = [], []
     for stage, _ in steps[:-1]:
-        limit = threshold(plan, stage.name)
-        parts.append(f"{printable(stage.name)}'s answer {_gate(limit)}")
+        parts.append(f"{printable(stage.name)}'s answer {_gate(plan, stage.name)}")
         if (least := plan.foreseen_from(stage.name)) is not None:
             skipped.append(
                 f"{printable(stage.name)} is not asked where the question alone promises less than {score(least)}"
@@ -124,7 +125,7 @@ def _way(plan: Plan, thresholds: tuple[float, ...], skips: tuple[float, ...]) ->
         if at < len(skips) and skips[at] >= ASKS_NONE:
             continue
         way.append(
-            f"{printable(stage.name)} ({threshold_words(gate)})" if gate > 0 else printable(stage.name)
+            f"{printable(stage.name)} ({threshold_words([gate])})" if gate > 0 else printable(stage.name)
         )
         if gate <= 0:
             break
@@ -380,39 +381,62 @@ def deployed(plan: Plan) -> list[tuple[StagePlan, StagePrediction]]:
     return [(s, predicted[s.name]) for s in plan.stages if s.deployed and s.name in predicted]
 
 
-def threshold(plan: Plan, stage: str) -> float | None:
-    """The score from which on the stage's answer is accepted; None where it always is."""
+def limits(plan: Plan, stage: str) -> tuple[float, ...]:
+    """Scores from which on the stage's answer is accepted, ascending: one, or those of the gears that ask the stage, or
+    of both routings of a mixture. 0 where it is accepted whatever its score."""
     steps = deployed(plan)
     if steps and steps[-1][0].name == stage:
-        return None
-    index = next(i for i, s in enumerate(plan.stages) if s.name == stage)
-    limit = plan.thresholds[index] if index < len(plan.thresholds) else 0.0
-    return limit if limit > 0 else None
-
-
-def exit_limit(exit_: ExitPlan) -> float | None:
-    """The score from which on an answer leaves at the exit; None where all that come do."""
-    return exit_.threshold if exit_.threshold > 0 else None
+        return (0.0,)
+    at = next(i for i, s in enumerate(plan.stages) if s.name == stage)
+    if len(plan.gears) > 1:
+        found = {
+            gear.thresholds[at] if stage in gear.stages[:-1] and at < len(gear.thresholds) else 0.0
+            for gear in plan.gears
+            if stage in gear.stages
+        }
+    else:
+        found = {
+            thresholds[at] if at < len(thresholds) else 0.0
+            for thresholds, skips in plan.routings
+            if not (at < len(skips) and skips[at] >= ASKS_NONE)
+        }
+    own = plan.thresholds[at] if at < len(plan.thresholds) else 0.0
+    return tuple(sorted({max(0.0, limit) for limit in found or {own}}))
 
 
 def exit_name(exit_: ExitPlan) -> str:
     return f"at {exit_.thinking_tokens:,} thinking tokens" + (", the last" if exit_.last else "")
 
 
-def threshold_words(limit: float | None) -> str:
-    if limit is None:
-        return "always"
-    return f"score ≥ {score(limit)}" if limit <= 100 else "never"
+def threshold_words(
+    limits: Sequence[float],
+    always: str = "always",
+    at: str = "score ≥ {}",
+    *,
+    to: str = " … ",
+    or_: str = " or ",
+) -> str:
+    """`always`, `score ≥ 40`, or `score ≥ 40 … 50` where there are several; `never` for one that no score reaches."""
+    middle = [score(limit) for limit in limits if 0 < limit <= MOST]
+    span = to.join(dict.fromkeys((middle[0], middle[-1]))) if middle else ""
+    parts = (
+        always if any(limit <= 0 for limit in limits) else "",
+        at.format(span) if span else "",
+        "never" if any(limit > MOST for limit in limits) else "",
+    )
+    return or_.join(filter(None, parts))
 
 
 def quantile_name(plan: Plan) -> str:
     return f"p{plan.objective.quantile * 100:g}"
 
 
-def _gate(limit: float | None) -> str:
-    if limit is None:
-        return "is always accepted"
-    return f"is accepted at {score(limit)} or more" if limit <= 100 else "is never accepted"
+def _gate(plan: Plan, stage: str) -> str:
+    found = limits(plan, stage)
+    by = ", by how many requests are under way" if len(found) > 1 and len(plan.gears) > 1 else ""
+    return f"is {threshold_words(found, 'always accepted', 'accepted at {} or more')}{by}".replace(
+        "never", "never accepted"
+    )
 
 
 def _stay(count: int) -> str:

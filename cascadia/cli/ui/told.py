@@ -92,7 +92,7 @@ def facts(plan: Plan) -> Iterable[tuple[str, str, float | None, str]]:
         carried = plan.headroom * predicted.rate_rps
         yield "Carries", f"{figures(carried, 2)}/s", carried, "high"
     for stage, seen in words.deployed(plan):
-        limit = words.threshold_words(words.threshold(plan, stage.name))
+        limit = words.threshold_words(words.limits(plan, stage.name))
         where = replicas(stage.replicas, plan.cluster) if stage.replicas else "elsewhere"
         text = f"{where}; answers {percent(seen.accepted)}; {limit}"
         yield f"{printable(stage.name)} ({model_label(stage.model)})", text, None, ""

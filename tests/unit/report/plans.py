@@ -32,7 +32,7 @@ def without_middle() -> Plan:
 
 def thresholds_at_their_ends() -> Plan:
     """The first gate lets everything through, the second nothing."""
-    return replace(sample_plan(), thresholds=(0.0, 101.0))
+    return replace(sample_plan(), thresholds=(0.0, 101.0), gears=())
 
 
 def unproven() -> Plan:

@@ -150,7 +150,7 @@ def test_every_number_of_the_plan_is_shown() -> None:
         ]
     expected += [usd(plan.predicted.usd_per_hour), usd(plan.predicted.usd_per_1k_requests)]
     expected += [seconds(plan.proof.bound_s), seconds(plan.predicted.stage_bound_s), seconds(plan.wall_s)]
-    expected += [f"score ≥ {score(threshold)}" for threshold in plan.thresholds]
+    expected += [words.threshold_words(words.limits(plan, stage.name)) for stage in plan.stages]
     expected += ["TP8", "TP4 PP2", "54 %", "46 %", "--seed 7"]
     assert [value for value in expected if value not in shown] == []
 

@@ -26,7 +26,7 @@ def test_the_sample_plan_at_80_columns() -> None:
     assert lines[0] == "30 H100 GPUs serve 10 requests/s at quality ≥ 85 with p95 14.6 s"
     assert lines[2].split() == ["stage", "replicas", "GPUs", "reached", "accepted", "score", "p95", "load"]
     row = next(line for line in lines if line.startswith("medium"))
-    assert " ".join(row.split()) == "medium 2 × TP4 8 37.9 % 24.6 % ≥ 83.5 9.94 s 73 %"
+    assert " ".join(row.split()) == "medium 2 × TP4 8 37.9 % 24.6 % any, 9.94 s 73 %"
     assert any(line.startswith("proof    Cheapest within 3 % of the fastest of") for line in lines)
     assert any(
         line.startswith("load     carries 1.4× this rate: the trace 8 times end to end") for line in lines

@@ -1,15 +1,17 @@
 """A plan in sentences: whole, in grammar and with the right numbers."""
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from cascadia.domain.plan import ASKS_NONE, Mixture
-from cascadia.report import words
+from cascadia.report import tables, words
 from cascadia.report.numbers import seconds
 from cascadia.report.pictures import flow
 from tests.unit.report import plans
 from tests.unit.report.sample import sample_plan
+from tests.unit.report.test_text import printed
 
 NAMES = {"h100-sxm": "H100"}
 
@@ -23,8 +25,9 @@ def test_the_sample_plan_in_words() -> None:
     )
     assert words.gates(plan) == (
         "The judge (Llama-3.1-8B-Instruct) on 2 GPUs of its own scores answers from 0 to 100: small's answer is "
-        "accepted at 71 or more and medium's answer is accepted at 83.5 or more. Whatever is not accepted goes "
-        "on to the next stage, and the last one always answers."
+        "accepted at 71 … 76 or more, by how many requests are under way and medium's answer is always accepted or "
+        "accepted at 88 or more, by how many requests are under way. Whatever is not accepted goes on to the next "
+        "stage, and the last one always answers."
     )
     assert words.quality(plan) == (
         "Quality is 86.4 of 100 on average over 1,000 questions; with 95 % confidence it is 85.1 or better, "
@@ -75,7 +78,7 @@ def test_a_stage_without_gpus_is_said_to_be_left_out() -> None:
     plan = plans.without_middle()
     assert words.answered(plan, NAMES).endswith("on 16 H100 GPUs. Not deployed: medium.")
     assert "medium" not in words.gates(plan)
-    assert words.threshold(plan, "large") is None
+    assert words.limits(plan, "large") == (0.0,)
 
 
 def test_a_lone_stage_has_no_gate() -> None:
@@ -150,3 +153,17 @@ def test_a_mixture_without_a_gate_names_no_judge() -> None:
     mixed = Mixture(0.25, (ASKS_NONE, ASKS_NONE), (ASKS_NONE, ASKS_NONE))
     plan = replace(sample_plan(), thresholds=(0.0, ASKS_NONE), skip_below=(0.0, ASKS_NONE), mixture=mixed)
     assert words.gates(plan).startswith("No answer is judged. Two routings are mixed")
+
+
+def test_limits_that_are_told_are_those_in_force() -> None:
+    """A plan with gears goes by theirs; its own thresholds then accept nothing."""
+    plan = replace(sample_plan(), thresholds=(31.0, 32.0))
+    told = [words.gates(plan), flow(plan), str(tables.stages(plan)), printed(plan, 120)]
+    for text in told:
+        assert not re.search(r"(≥|<|at) (31|32)\b", text)
+        assert "71" in text
+    single = replace(plan, gears=())
+    assert words.limits(single, "small") == (31.0,)
+    mixed = replace(single, mixture=Mixture(0.25, (60.0, 32.0), (0.0, 0.0)))
+    assert words.limits(mixed, "small") == (31.0, 60.0)
+    assert words.threshold_words(words.limits(mixed, "small")) == "score ≥ 31 … 60"
