@@ -30,17 +30,20 @@ def flow(plan: Plan) -> str:
     answered = 0.0
     for stage, predicted in words.deployed(plan):
         limits, least = words.limits(plan, stage.name), plan.foreseen_from(stage.name)
+        came = 1.0 - answered
+        # Of a mixture's routings some pass a stage by, as where the question alone says that it is of no use.
+        passed_by = least is not None or (plan.mixture is not None and predicted.reached < came - 1e-9)
         gate = words.threshold_words([limit for limit in limits if limit > 0], at="score < {}")
         stages.append(
             FunnelStage(
                 printable(stage.name),
-                predicted.reached if least is None else 1.0 - answered,
+                came if passed_by else predicted.reached,
                 predicted.accepted,
                 detail=model_label(stage.model),
                 answer_detail=f"p95 {seconds(predicted.latency.p95_s)} in this stage",
                 gate=gate.replace("never", "every request"),
                 colour=colour_of(plan, stage.name),
-                asked=None if least is None else predicted.reached,
+                asked=predicted.reached if passed_by else None,
             )
         )
         answered += predicted.accepted

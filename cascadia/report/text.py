@@ -137,7 +137,11 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
     predicted, q = plan.predicted, plan.predicted.quality
     e2e, ttft = predicted.e2e, predicted.ttft
     asked = f", asked for {score(plan.objective.quality_min)}" if plan.objective.quality_min else ""
-    judge = printable(f"{plan.judge.kind}, {plan.judge.placement}")
+    judge = (
+        printable(f"{plan.judge.kind}, {plan.judge.placement}")
+        if plan.judges
+        else "none: no answer is judged"
+    )
     shown = not plan.judge.gpus and len(words.deployed(plan)) > 1
     facts = [
         (

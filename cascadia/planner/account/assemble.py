@@ -257,7 +257,8 @@ def _stage_prediction(
         latency=quantiles((visits.run.finish_ps - visits.arrival_ps) / PS_PER_S),
         ttft=quantiles((visits.run.first_token_ps - visits.arrival_ps) / PS_PER_S),
         utilisation=_utilisation(visits.run),
-        tokens_per_s=tokens / max(visits.run.span_ps / PS_PER_S, 1e-9),
+        # By the rate as all else is: until the last of a trace has finished there is time in which nobody comes.
+        tokens_per_s=rate * tokens / n,
         load=load,
         tpot=quantiles(stage_tpot_s(problem, visits)),
     )
@@ -272,10 +273,8 @@ def _judge_prediction(
     took = quantiles((verdicts.finish_ps - verdicts.arrival_ps) / PS_PER_S)
     asked = float(asked_of(problem, verdicts).sum())
     per_request = asked / n
-    span_ps = int(verdicts.finish_ps.max() - verdicts.arrival_ps.min())
     tokens = float(reads_of(problem, verdicts).sum()) + asked * problem.judge.output_tokens
     busy = _utilisation(verdicts.run) if verdicts.run is not None else 0.0
-    speed = tokens / max(span_ps / PS_PER_S, 1e-9)
     return StagePrediction(
         "judge",
         per_request,
@@ -284,7 +283,7 @@ def _judge_prediction(
         latency=took,
         ttft=took,
         utilisation=busy,
-        tokens_per_s=speed,
+        tokens_per_s=rate * tokens / n,
         load=load,
     )
 

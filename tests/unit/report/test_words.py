@@ -153,6 +153,7 @@ def test_a_mixture_without_a_gate_names_no_judge() -> None:
     mixed = Mixture(0.25, (ASKS_NONE, ASKS_NONE), (ASKS_NONE, ASKS_NONE))
     plan = replace(sample_plan(), thresholds=(0.0, ASKS_NONE), skip_below=(0.0, ASKS_NONE), mixture=mixed)
     assert words.gates(plan).startswith("No answer is judged. Two routings are mixed")
+    assert "none: no answer is judged" in printed(replace(plan, judge=replace(plan.judge, replicas=())), 120)
 
 
 def test_limits_that_are_told_are_those_in_force() -> None:
