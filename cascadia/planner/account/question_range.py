@@ -49,12 +49,19 @@ def question_range(
         return None
     takes_s = np.array([stage.latency.mean_s if stage.reached else 0.0 for stage in predicted.stages])
     ends_s, holds = [predicted.objective_s], True
-    for rows in _ends(problem, takes_s @ visits[:-1]):
+    for rows in _ends(problem, takes_s @ visits):
         other = replace(simulator, problem=_asking(problem, rows), first_runs=FirstRuns())
         decided, run = play(other)
         ends_s.append(quantile_s(other.latency_s(run), problem.objective.quantile))
-        more = visits[:, rows].mean(axis=1) / np.maximum(visits[:, problem.workload.row].mean(axis=1), 1e-12)
-        holds = holds and (float(more.max()) <= carries or certify(other, deployment, decided, {}).holds)
+        more = max(
+            (
+                sent / stage.reached
+                for sent, stage in zip(decided.reached.mean(axis=1), predicted.stages, strict=True)
+                if stage.reached
+            ),
+            default=1.0,
+        )
+        holds = holds and (more <= carries or certify(other, deployment, decided, {}).holds)
     return QuestionRange(min(ends_s), max(ends_s), problem.confidence, holds)
 
 

@@ -55,7 +55,6 @@ def tossed(search: Search) -> Search:
         shapes={s: shapes for s, shapes in search.shapes.items() if s != JUDGE},
         verdict_s=0.0,
         tables=TableCache(search.threads),
-        tossed=True,
         _decisions={},
     )
 

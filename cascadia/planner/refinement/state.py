@@ -12,7 +12,6 @@ from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Metric
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Workload
-from cascadia.planner.allocation.columns import EPS
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.levels import reached_s
@@ -23,8 +22,7 @@ from cascadia.planner.search.composition import Composer, best_combinations, des
 from cascadia.planner.search.context import Search, decisions
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.stability.capacity_shares import limit_shares
-from cascadia.planner.stability.certificate import OVERLOADED, Certificate, certify
-from cascadia.planner.stability.other_questions import OtherQuestions, alike, visits_of
+from cascadia.planner.stability.certificate import Certificate, certify
 from cascadia_sim.engine.requests import PastTheClock
 from cascadia_sim.hardware.cores import usable_cores
 
@@ -194,8 +192,6 @@ class Refinement:
         reached = reached_s(found.problem, found.run, found.problem.objective.levels)
         if found.holds and (why := self.why_not_before(c.deployment)):
             found = replace(found, why=f"until exits are certified {why}")
-        if found.holds and (why := self.why_not_with_others(c.deployment)):
-            found = replace(found, why=why)
         return replace(c, certificate=found, latency_s=found.stability.objective_once_s, levels_s=reached)
 
     def why_not_before(self, d: Deployment) -> str:
@@ -204,27 +200,6 @@ class Refinement:
         """
         before = before_certified(self.search, d)
         return "" if before is None else broken(before)
-
-    def why_not_with_others(self, d: Deployment) -> str:
-        """Reason why a deployment may not carry other questions like the table's, with the plan's confidence; empty
-        where it does. A largest rate is of the table's own.
-        """
-        problem = self.search.problem
-        visits = visits_of(problem, self.search.routings, [(1.0, d.routing)])
-        if problem.objective.goal == "rate" or self.search.tossed or alike(problem, visits):
-            return ""
-        memory = self.search.memory
-        others = memory.get("others") or memory.setdefault("others", OtherQuestions.of(problem))
-        most = others.at_most(visits, problem.confidence)
-        usual = np.maximum(visits[:, problem.workload.row].mean(axis=1), EPS)
-        shares = self.search.capacities.shares(problem, d, self.search.decisions(d.routing))
-        for stage, share in shares.items():
-            more = float(most[stage] / usual[stage])
-            if share * more > OVERLOADED >= share:
-                name = "the judge" if stage == JUDGE else problem.stages[stage].name
-                sent = f"{share * more:.0%} of what it sustains"
-                return f"with other questions like the table's {name} may be sent {sent}"
-        return ""
 
     def certificate(self, d: Deployment) -> Certificate:
         """Certificate of a deployment, kept for searches that share their memory: of more pools, or by another

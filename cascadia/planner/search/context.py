@@ -57,8 +57,6 @@ class Search:
     """Make tables of all shapes for each routing, also of those that others beat."""
     shapes_of: Callable[[Problem], Shapes] | None = None
     """What has to hold of shapes is kept by this where engines are configured otherwise; None: `find_shapes`."""
-    tossed: bool = False
-    """A coin tells who goes where, so the shares are known whatever is asked."""
     _worth: dict[int, tuple[Shape, ...]] = field(default_factory=dict, init=False)
 
     @property
@@ -192,7 +190,7 @@ def configured(search: Search, problem: Problem) -> Search:
     anew = start_search(problem, search.routings, search.threads, search.deadline)
     if search.shapes_of is not None:
         anew = replace(anew, shapes=search.shapes_of(problem), shapes_of=search.shapes_of)
-    return replace(anew, tossed=search.tossed)
+    return anew
 
 
 def start_search(

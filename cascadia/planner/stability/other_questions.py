@@ -5,23 +5,22 @@ that tells, and of routings that are alike the one that looks lightest is chosen
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from math import ceil
+from dataclasses import dataclass
 
 import numpy as np
 
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats, Ints
-from cascadia.planner.routing.routings import Decisions, Routings, decisions
+from cascadia.planner.routing.routings import Routings, decisions
 
 DRAWS = 200
-WEIGHTS = 20_000_000
-"""At most so many are kept: of a table of more than 100,000 questions fewer draws tell as much."""
+QUESTIONS = 20_000_000
+"""At most so many are drawn in all: of a table of more than 100,000 fewer draws tell as much."""
 SEED = 4
 """Beside the problem's own: the streams before it are verdicts', guesses' and coins'."""
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class OtherQuestions:
     """`known` (k): rows of the table that are drawn; `place` (n): of each request's row among them; `asked` (k): how
     many requests have it.
@@ -31,7 +30,6 @@ class OtherQuestions:
     known: Ints
     place: Ints
     asked: Ints
-    _weights: Floats | None = field(default=None, init=False)
 
     @staticmethod
     def of(problem: Problem) -> "OtherQuestions":
@@ -43,7 +41,7 @@ class OtherQuestions:
 
     @property
     def draws(self) -> int:
-        return int(np.clip(WEIGHTS // len(self.known), 20, DRAWS))
+        return int(np.clip(QUESTIONS // len(self.known), 20, DRAWS))
 
     def rows(self, draw: int) -> Ints:
         """Rows (n) that the requests ask in a draw."""
@@ -51,20 +49,9 @@ class OtherQuestions:
 
     def means(self, of_each: Floats) -> Floats:
         """Means (..., draws) over the requests, of what each of the table's questions (..., m) has."""
-        if self._weights is None:
-            k = len(self.known)
-            drawn = [
-                np.bincount(self._drawn(at), weights=self.asked, minlength=k) for at in range(self.draws)
-            ]
-            self._weights = np.array(drawn) / len(self.place)
-        found: Floats = of_each[..., self.known] @ self._weights.T
-        return found
-
-    def at_most(self, of_each: Floats, confidence: float) -> Floats:
-        """Their quantile (...) at `confidence`."""
-        means = np.sort(self.means(of_each), axis=-1)
-        found: Floats = means[..., ceil(confidence * (self.draws - 1))]
-        return found
+        each, k = of_each[..., self.known], len(self.known)
+        drawn = (np.bincount(self._drawn(at), weights=self.asked, minlength=k) for at in range(self.draws))
+        return np.stack([each @ times / len(self.place) for times in drawn], axis=-1)
 
     def _drawn(self, draw: int) -> Ints:
         k = len(self.known)
@@ -72,21 +59,16 @@ class OtherQuestions:
 
 
 def visits_of(problem: Problem, routings: Routings, parts: Sequence[tuple[float, int]]) -> Floats:
-    """Mean visits by each of the table's questions (S + 1, m): of each stage, and the verdicts that they wait for.
-    Shares of the requests go by routings: `parts` are (share, routing).
+    """Mean visits of each stage by each of the table's questions (S, m). Shares of the requests go by routings: `parts`
+    are (share, routing).
     """
-    found = np.zeros((len(problem.stages) + 1, len(problem.quality)))
+    found = np.zeros((len(problem.stages), len(problem.quality)))
     for share, k in parts:
         other = 0.0 if routings.mixed is None else float(routings.mixed.share[k])
-        found += share * (1.0 - other) * _visits(decisions(problem.quality, routings, k))
+        found += share * (1.0 - other) * decisions(problem.quality, routings, k).reached
         if routings.mixed is not None and other > 0.0:
-            found += share * other * _visits(decisions(problem.quality, routings.mixed.other, k))
+            found += share * other * decisions(problem.quality, routings.mixed.other, k).reached
     return found
-
-
-def _visits(decided: Decisions) -> Floats:
-    reached = decided.reached
-    return np.vstack([reached, (reached & decided.judged).sum(axis=0)]).astype(np.float64)
 
 
 def alike(problem: Problem, visits: Floats) -> bool:

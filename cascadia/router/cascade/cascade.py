@@ -275,7 +275,13 @@ class Cascade:
         step.threshold = found.threshold if found.good else step.threshold
         alternatives = self.scoring.alternatives(ask, gated=True)
         return Held(
-            stage, found.body, found.written, found.score, found.exit_tokens, found.good, alternatives
+            stage,
+            found.body,
+            found.written,
+            found.score,
+            exit_tokens=found.exit_tokens,
+            good=found.good,
+            alternatives=alternatives,
         )
 
     def _settled(self, decision: Decision, best: Held, why: str) -> Decision:
