@@ -156,7 +156,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         ),
         *([("levels", words.levels(plan))] if plan.objective.levels else []),
         *([("error", words.error_range(plan))] if plan.error_range else []),
-        *([("questions", words.question_range(plan))] if plan.question_range else []),
+        *([("chance", words.question_range(plan))] if plan.question_range else []),
         *([("mixture", words.mixture(plan))] if plan.mixture else []),
         *([("gears", words.gears(plan))] if len(plan.gears) > 1 else []),
         *((("load", words.carries(plan)),) if words.carries(plan) else ()),
