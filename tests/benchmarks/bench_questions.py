@@ -11,7 +11,7 @@ Prints a Markdown table; exits with 1 where more than `MISSED` of the samples li
 import argparse
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -94,7 +94,7 @@ def rows(samples: int, workers: ProcessPoolExecutor) -> Iterator[tuple[tuple[str
         found = [s for s in workers.map(one_sample, jobs) if s is not None]
         name = next(c for at, c in enumerate(cascades()) if at == SETTINGS[index].index).name
         if not found:
-            yield (name, f"{questions}", "0", *["-"] * 7), 0.0
+            yield (name, f"{questions}", "0", *["-"] * 8), 0.0
             continue
         fresh, low, high = (np.array([getattr(s, of) for s in found]) for of in ("fresh", "low", "high"))
         above = float((fresh > high).mean())
@@ -110,10 +110,17 @@ def rows(samples: int, workers: ProcessPoolExecutor) -> Iterator[tuple[tuple[str
                 share(above),
                 share(float((fresh < low).mean())),
                 share(float(np.mean([not s.holds for s in found]))),
-                share(float(np.mean([s.told for s in found]))),
+                told(s for s in found if not s.holds),
+                told(s for s in found if s.holds),
             ),
             above,
         )
+
+
+def told(samples: Iterable[Sample]) -> str:
+    """`2 of 3`: how many were told that they might not hold."""
+    found = [s.told for s in samples]
+    return f"{sum(found)} of {len(found)}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -132,7 +139,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     print(
         markdown(
-            (*head, "slower", "above the range", "below", "not carried", "told of that"),
+            (*head, "slower", "above the range", "below", "not carried", "of these told", "of the rest"),
             [],
             text_columns=1,
         )
