@@ -13,6 +13,7 @@ import numpy as np
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import Infeasible, OutOfTime
+from cascadia.domain.gear import Ladder
 from cascadia.domain.plan import Mixture, Plan, Proof, QualityPrediction
 from cascadia.domain.problem import Problem
 from cascadia.planner.account.assemble import assemble, predict
@@ -23,11 +24,7 @@ from cascadia.planner.account.error_range import error_range
 from cascadia.planner.account.exits import with_exits_written
 from cascadia.planner.account.few_requests import few_requests_notes
 from cascadia.planner.account.losses import node_losses
-from cascadia.planner.account.question_range import (
-    on_routing,
-    question_notes,
-    question_range,
-)
+from cascadia.planner.account.question_range import played_by, question_notes, question_range
 from cascadia.planner.account.server_notes import server_notes
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
@@ -40,7 +37,6 @@ from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.gears.notes import gear_notes
 from cascadia.planner.gears.placement import Placed, as_good_on_gears, cheaper_on_gears, keeps_levels
-from cascadia.planner.gears.played import on_ladder
 from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
@@ -285,6 +281,8 @@ def _planned(
         elapsed=elapsed,
     )
     result = _with_gears(replace(result, aside=aside), placed, progress, elapsed)
+    if not deadline.leaves_out("what other questions do to the plan"):
+        result = _with_other_questions(result)
     if as_good and result.chosen.usd_per_hour > as_good[0].usd_per_hour:
         result = replace(result, notes=(*result.notes, _worth_it(result, as_good[0])))
     if not deadline.leaves_out("what the loss of a node leaves"):
@@ -292,6 +290,25 @@ def _planned(
         losses = node_losses(result.search, result.chosen.deployment, own)
         result = replace(result, plan=replace(result.plan, losses=losses))
     return replace(result, notes=(*result.notes, *question_notes(result.plan)))
+
+
+def _with_other_questions(result: PlanResult) -> PlanResult:
+    """Plan with what other questions like its table's do to its latency, on its gears if it has any."""
+    routings, plan_, found = result.search.routings, result.plan, result.ladder
+    gears: Sequence[int] = (result.chosen.deployment.routing,)
+    shares, ladder = np.ones(1), Ladder(())
+    if found is not None:
+        gears, shares, ladder = found.routings, found.played.gear_shares(len(found.routings)), found.ladder
+    parts = list(zip(shares.tolist(), gears, strict=True))
+    within = question_range(
+        result.simulator,
+        result.chosen.deployment,
+        played_by(result.chosen.deployment, routings, gears, ladder),
+        plan_.predicted,
+        visits_of(result.search.problem, routings, parts),
+        carries=plan_.headroom or 1.0,
+    )
+    return replace(result, plan=replace(plan_, question_range=within))
 
 
 def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
@@ -621,16 +638,6 @@ def _finish(
             predicted.objective_s,
             carries=carries or 1.0,
         )
-    others = None
-    if not search.deadline.leaves_out("what other questions do to the plan"):
-        others = question_range(
-            simulator,
-            best.deployment,
-            partial(on_routing, deployment=best.deployment, routings=search.routings),
-            predicted,
-            visits_of(problem, search.routings, [(1.0, routing)]),
-            carries=carries or 1.0,
-        )
     plan_ = assemble(
         problem,
         best.deployment,
@@ -645,7 +652,6 @@ def _finish(
         plan_,
         calibrations=calibrations,
         error_range=within,
-        question_range=others,
         stability=certificate.stability,
         headroom=carries,
     )
@@ -722,23 +728,6 @@ def _with_gears(
             predicted.objective_s,
             carries=alone.headroom or 1.0,
         )
-    others = None
-    if alone.question_range is not None:
-        parts = zip(played.gear_shares(len(found.routings)), found.routings, strict=True)
-        others = question_range(
-            simulator,
-            deployment,
-            partial(
-                on_ladder,
-                deployment=deployment,
-                routings=search.routings,
-                gears=found.routings,
-                ladder=found.ladder,
-            ),
-            predicted,
-            visits_of(search.problem, search.routings, list(parts)),
-            carries=alone.headroom or 1.0,
-        )
     asked = [bool(by.any()) for by in search.routings.deployed[list(found.routings)].T]
     plan_ = replace(
         alone,
@@ -749,7 +738,6 @@ def _with_gears(
         gears=written_gears(search, simulator.problem, found, goals.bound_s),
         predicted=predicted,
         error_range=within,
-        question_range=others,
         stability=found.certificate.stability,
         wall_s=elapsed(),
     )

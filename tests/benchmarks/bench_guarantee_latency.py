@@ -86,16 +86,16 @@ class Sample(NamedTuple):
 
 
 @lru_cache(maxsize=4)
-def _cascade(index: int) -> Cascade:
+def cascade(index: int) -> Cascade:
     return next(islice(cascades(), index, None))
 
 
 @lru_cache(maxsize=4)
-def base(index: int) -> Problem:
+def base(index: int, requests: int = REQUESTS) -> Problem:
     """The problem of `SETTINGS[index]` with the population as its table; samples replace that."""
     setting = SETTINGS[index]
-    population = _cascade(setting.index).population
-    trace = read_trace(data_path("traces/azure_2023_conv.csv")).rows(0, REQUESTS).scaled(setting.rate_rps)
+    population = cascade(setting.index).population
+    trace = read_trace(data_path("traces/azure_2023_conv.csv")).rows(0, requests).scaled(setting.rate_rps)
     stages = len(setting.models)
     tile = np.ones((stages, 1), np.int64)
     judge = architecture("meta-llama/Llama-3.1-8B-Instruct")
@@ -115,10 +115,10 @@ def base(index: int) -> Problem:
         judge=Judge("llm", "self-hosted", "judge", judge, config=EngineConfig(), prompt_tokens=267),
         workload=Workload(
             trace.arrival_s - trace.arrival_s[0],
-            np.zeros(REQUESTS, np.int64),
+            np.zeros(requests, np.int64),
             tile * np.minimum(trace.input_tokens, 4096),
             tile * trace.output_tokens,
-            np.zeros(REQUESTS, np.int64),
+            np.zeros(requests, np.int64),
         ),
         quality=population,
         objective=Objective("latency", 0.95, setting.bar),
@@ -132,7 +132,7 @@ def one_sample(job: tuple[int, int, int, bool]) -> Sample:
     """(setting, questions, sample's number, also with the mean?) to the plans."""
     index, questions, sample, with_mean = job
     known, setting = base(index), SETTINGS[index]
-    population = _cascade(setting.index).population
+    population = cascade(setting.index).population
     table = drawn(population, questions, np.random.default_rng((questions, sample)))
     row = np.random.default_rng(sample).integers(questions, size=REQUESTS)
     problem = replace(known, quality=table, workload=replace(known.workload, row=row))
@@ -181,7 +181,7 @@ def rows(
             both = planned & trusted
             price = float(np.median(bound_s[both] / mean_s[both])) if both.any() else float("nan")
             cells = (
-                _cascade(setting.index).name,
+                cascade(setting.index).name,
                 f"{questions}",
                 f"{setting.bar:g}",
                 f"{mean_missed:.1%}",

@@ -20,16 +20,13 @@ from typing import NamedTuple
 import numpy as np
 
 from cascadia.domain.errors import Infeasible
-from cascadia.domain.problem import Problem
-from cascadia.planner.account.question_range import on_routing
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.plan import plan
+from cascadia.planner.routing.routings import requests_decided
 from cascadia.planner.stability.certificate import certify
-from cascadia_traces.formats.reading import read_trace
-from tests.benchmarks.bench_guarantee import cascades, drawn
-from tests.benchmarks.bench_guarantee_latency import LIGHT, SETTINGS, base
+from tests.benchmarks.bench_guarantee import drawn
+from tests.benchmarks.bench_guarantee_latency import LIGHT, SETTINGS, base, cascade
 from tests.benchmarks.report_table import markdown
-from tests.data import data_path
 
 QUESTIONS = (100, 300, 1_000)
 REQUESTS = 4_000
@@ -52,10 +49,10 @@ class Sample(NamedTuple):
 def one_sample(job: tuple[int, int, int]) -> Sample | None:
     """(setting, questions, sample's number) to what came of it; None where there is no plan, or no range."""
     index, questions, sample = job
-    population = next(c for at, c in enumerate(cascades()) if at == SETTINGS[index].index).population
+    population = cascade(SETTINGS[index].index).population
     table = drawn(population, questions, np.random.default_rng((questions, sample)))
     random = np.random.default_rng((sample, 1))
-    problem = with_requests(base(index), SETTINGS[index].rate_rps)
+    problem = base(index, REQUESTS)
     asked = replace(problem.workload, row=random.integers(questions, size=REQUESTS))
     try:
         result = plan(replace(problem, quality=table, workload=asked), effort=LIGHT)
@@ -67,32 +64,19 @@ def one_sample(job: tuple[int, int, int]) -> Sample | None:
     others = replace(problem.workload, row=random.integers(len(population), size=REQUESTS))
     simulator = Simulator.of(replace(problem, quality=population, workload=others))
     deployment = result.chosen.deployment
-    decided, run = on_routing(simulator, deployment, result.search.routings)
+    decided = requests_decided(population, others.row, result.search.routings, deployment.routing)
+    run = simulator.run(deployment, decided)
     fresh_s = quantile_s(simulator.latency_s(run), problem.objective.quantile)
     holds = certify(simulator, deployment, decided, {}).holds
     ends = within.low_s / planned, within.high_s / planned
     return Sample(fresh_s / planned, *ends, holds, not within.high_holds)
 
 
-def with_requests(problem: Problem, rate_rps: float) -> Problem:
-    trace = read_trace(data_path("traces/azure_2023_conv.csv")).rows(0, REQUESTS).scaled(rate_rps)
-    tile = np.ones((len(problem.stages), 1), np.int64)
-    workload = replace(
-        problem.workload,
-        arrival_s=trace.arrival_s - trace.arrival_s[0],
-        row=np.zeros(REQUESTS, np.int64),
-        input_tokens=tile * np.minimum(trace.input_tokens, 4096),
-        output_tokens=tile * trace.output_tokens,
-        prefix_tokens=np.zeros(REQUESTS, np.int64),
-    )
-    return replace(problem, workload=workload)
-
-
 def rows(samples: int, workers: ProcessPoolExecutor) -> Iterator[tuple[tuple[str, ...], float]]:
     for index, questions in ((i, q) for i in range(len(SETTINGS)) for q in QUESTIONS):
         jobs = [(index, questions, sample) for sample in range(samples)]
         found = [s for s in workers.map(one_sample, jobs) if s is not None]
-        name = next(c for at, c in enumerate(cascades()) if at == SETTINGS[index].index).name
+        name = cascade(SETTINGS[index].index).name
         if not found:
             yield (name, f"{questions}", "0", *["-"] * 8), 0.0
             continue

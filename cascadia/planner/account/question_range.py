@@ -5,34 +5,35 @@ stages give them, are simulated: several, and the farthest counts, where a trace
 which of them asks what.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from math import ceil, floor
 
 import numpy as np
 
+from cascadia.domain.gear import Ladder
 from cascadia.domain.plan import Plan, Predicted, QuestionRange
 from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats, Ints
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
-from cascadia.planner.routing.routings import Decisions, Routings, requests_decided
+from cascadia.planner.gears.played import Decided, Played, play
+from cascadia.planner.routing.routings import Routings
 from cascadia.planner.stability.certificate import certify
 from cascadia.planner.stability.other_questions import OtherQuestions, alike
-from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.cascade.first_stage import FirstRuns
 
 REQUESTS, MOST = 50_000, 8
 """Simulated in all, where that is not one draw an end, and draws an end at most."""
 
-Played = tuple[Decisions, CascadeRun]
-"""Decisions on a simulator's requests, and how these go."""
+Play = Callable[[Simulator], Played]
+"""How a simulator's requests go, whatever they ask."""
 
 
 def question_range(
     simulator: Simulator,
     deployment: Deployment,
-    play: Callable[[Simulator], Played],
+    goes: Play,
     predicted: Predicted,
     visits: Floats,
     *,
@@ -51,25 +52,28 @@ def question_range(
     ends_s, holds = [predicted.objective_s], True
     for rows in _ends(problem, takes_s @ visits):
         other = replace(simulator, problem=_asking(problem, rows), first_runs=FirstRuns())
-        decided, run = play(other)
-        ends_s.append(quantile_s(other.latency_s(run), problem.objective.quantile))
+        played = goes(other)
+        ends_s.append(quantile_s(other.latency_s(played.run), problem.objective.quantile))
         more = max(
             (
                 sent / stage.reached
-                for sent, stage in zip(decided.reached.mean(axis=1), predicted.stages, strict=True)
+                for sent, stage in zip(played.decided.reached.mean(axis=1), predicted.stages, strict=True)
                 if stage.reached
             ),
             default=1.0,
         )
-        holds = holds and (more <= carries or certify(other, deployment, decided, {}).holds)
+        holds = holds and (more <= carries or certify(other, deployment, played.decided, {}).holds)
     return QuestionRange(min(ends_s), max(ends_s), problem.confidence, holds)
 
 
-def on_routing(simulator: Simulator, deployment: Deployment, routings: Routings) -> Played:
-    """The deployment's own routing, whatever the simulator's requests ask."""
-    problem = simulator.problem
-    decided = requests_decided(problem.quality, problem.workload.row, routings, deployment.routing)
-    return decided, simulator.run(deployment, decided)
+def played_by(deployment: Deployment, routings: Routings, gears: Sequence[int], ladder: Ladder) -> Play:
+    """By `gears` of these routings, the heaviest first; by one alone, on a ladder without borders."""
+
+    def on(simulator: Simulator) -> Played:
+        of = Decided(routings, simulator)
+        return play(simulator, deployment, [of(k) for k in gears], ladder)
+
+    return on
 
 
 def question_notes(plan: Plan) -> Iterator[str]:
@@ -92,13 +96,9 @@ def question_notes(plan: Plan) -> Iterator[str]:
         yield (
             f"p{plan.objective.quantile * 100:g} keeps {deadline.max_s:.3g} s with the table's {questions:,} questions;"
             f" with others of their kind it is {found.low_s:.3g} to {found.high_s:.3g} s"
-            f" ({_percent(found.confidence)} confidence at either end): more questions tell it better, and a bound of"
+            f" ({100 * found.confidence:.3g} % confidence at either end): more questions tell it better, and a bound of"
             f" {room:.2g} s leaves room"
         )
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
 
 
 def _asking(problem: Problem, rows: Ints) -> Problem:

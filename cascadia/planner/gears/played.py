@@ -90,19 +90,6 @@ def play(
     return Played(gear, by, run)
 
 
-def on_ladder(
-    simulator: Simulator,
-    deployment: Deployment,
-    routings: Routings,
-    gears: Sequence[int],
-    ladder: Ladder,
-) -> tuple[Decisions, CascadeRun]:
-    """How a simulator's requests go where the `gears` are these routings, the heaviest first."""
-    of = Decided(routings, simulator)
-    played = play(simulator, deployment, [of(k) for k in gears], ladder)
-    return played.decided, played.run
-
-
 def gears_by(run: CascadeRun, ladder: Ladder) -> Ints:
     """Gears (n) that the router's rule gives requests whose answers were there as they were in `run`."""
     under_way = np.arange(run.arrival_ps.size) - np.searchsorted(np.sort(run.finish_ps), run.arrival_ps)

@@ -12,7 +12,7 @@ from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.options import Mix
 from cascadia.planner.refinement.batch_tokens import engine_config, retimed
-from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.search.context import Search, configured
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape
 
 
@@ -27,7 +27,7 @@ def without_drafts(search: Search) -> Search | None:
     )
     if stages == problem.stages:
         return None
-    return start_search(replace(problem, stages=stages), search.routings, search.threads, search.deadline)
+    return configured(search, replace(problem, stages=stages))
 
 
 def other_drafts(search: Search, here: Deployment) -> Iterator[Deployment]:

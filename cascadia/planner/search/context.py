@@ -56,7 +56,7 @@ class Search:
     every_shape: bool = False
     """Make tables of all shapes for each routing, also of those that others beat."""
     shapes_of: Callable[[Problem], Shapes] | None = None
-    """What has to hold of shapes is kept by this where engines are configured otherwise; None: `find_shapes`."""
+    """What may be used of a problem, also where engines are configured otherwise; None: `find_shapes`."""
     _worth: dict[int, tuple[Shape, ...]] = field(default_factory=dict, init=False)
 
     @property
@@ -187,16 +187,20 @@ def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
 
 def configured(search: Search, problem: Problem) -> Search:
     """The same search for `problem`, whose engines are configured otherwise. Raises as `find_shapes` does."""
-    anew = start_search(problem, search.routings, search.threads, search.deadline)
-    if search.shapes_of is not None:
-        anew = replace(anew, shapes=search.shapes_of(problem), shapes_of=search.shapes_of)
-    return anew
+    return start_search(problem, search.routings, search.threads, search.deadline, shapes_of=search.shapes_of)
 
 
 def start_search(
-    problem: Problem, routings: Routings, threads: ThreadPoolExecutor, deadline: Deadline | None = None
+    problem: Problem,
+    routings: Routings,
+    threads: ThreadPoolExecutor,
+    deadline: Deadline | None = None,
+    *,
+    shapes_of: Callable[[Problem], Shapes] | None = None,
 ) -> Search:
-    """Find every stage's shapes. `deadline`: none where None. Raises as `shapes` does for a stage that fits nowhere."""
+    """Find every stage's shapes. `deadline`: none where None; `shapes_of` as of `Search`. Raises as `shapes` does for a
+    stage that fits nowhere.
+    """
     verdict_s = 0.0
     delays = verdict_delays(problem)
     if delays is not None:
@@ -206,12 +210,13 @@ def start_search(
     return Search(
         problem,
         routings,
-        find_shapes(problem),
+        (shapes_of or find_shapes)(problem),
         tables,
         threads,
         verdict_s,
         capacities=Capacities(tables.sustained),
         deadline=deadline or Deadline(),
+        shapes_of=shapes_of,
     )
 
 

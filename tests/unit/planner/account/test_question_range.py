@@ -5,17 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cascadia.domain.gear import Ladder
 from cascadia.domain.objective import Level, Objective
 from cascadia.domain.plan import Plan, QuestionRange
 from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import parse_plan, plan_json
-from cascadia.planner.account.question_range import (
-    Played,
-    on_routing,
-    question_notes,
-    question_range,
-)
+from cascadia.planner.account.question_range import Play, played_by, question_notes, question_range
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
+from cascadia.planner.gears.played import Played
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.problem.join import join
 from cascadia.planner.stability.other_questions import visits_of
@@ -47,12 +44,18 @@ def found() -> PlanResult:
     return briefly(problem(table=a_table(200), trace=TRAFFIC, quality_min=83.0))
 
 
+def alone(result: PlanResult) -> Play:
+    """By the plan's own routing."""
+    deployment = result.chosen.deployment
+    return played_by(deployment, result.search.routings, [deployment.routing], Ladder(()))
+
+
 def again(result: PlanResult, simulator: Simulator, carries: float = 10.0) -> QuestionRange | None:
     routings, deployment = result.search.routings, result.chosen.deployment
     return question_range(
         simulator,
         deployment,
-        lambda other: on_routing(other, deployment, routings),
+        alone(result),
         result.plan.predicted,
         visits_of(simulator.problem, routings, [(1.0, deployment.routing)]),
         carries=carries,
@@ -73,11 +76,11 @@ def test_most_tables_of_new_questions_fall_within_it(found: PlanResult) -> None:
     """200 questions tell the share that goes on to the large model to a few points only."""
     within, given = found.plan.question_range, found.search.problem
     assert within is not None
-    deployment, p95_s = found.chosen.deployment, []
+    p95_s = []
     for seed in range(1, FRESH + 1):
         table = a_table(200, seed)
         fresh = Simulator.of(replace(given, quality=table))
-        _, run = on_routing(fresh, deployment, found.search.routings)
+        run = alone(found)(fresh).run
         p95_s.append(quantile_s(fresh.latency_s(run), 0.95))
     inside = [within.low_s <= each <= within.high_s for each in p95_s]
     assert max(p95_s) > 1.02 * min(p95_s)
@@ -118,7 +121,7 @@ def test_a_question_takes_its_lengths_along_where_they_are_the_tables() -> None:
         w = other.problem.workload
         asked.append(tuple(w.output_tokens[0][:50].tolist()))
         assert np.array_equal(w.output_tokens[0], np.where(hard[w.row], 900, 90))
-        return on_routing(other, planned.chosen.deployment, planned.search.routings)
+        return alone(planned)(other)
 
     routings, deployment = planned.search.routings, planned.chosen.deployment
     visits = visits_of(given, routings, [(1.0, deployment.routing)])
