@@ -17,7 +17,8 @@ from cascadia.exits.readings import Bools, Ints
 from cascadia.onepass.model import GRAPH, TOKENIZER, OnePassModel, read_model
 from cascadia.ramps.live import State
 from cascadia.ramps.passes import Passed, Release
-from cascadia.ramps.session import SLOWER
+from cascadia.ramps.session import open_session
+from cascadia.ramps.texts import well_formed
 from cascadia_judge.encoder.graph import IDS, THERE
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Runner:
             raise BadInput(
                 str(folder / TOKENIZER), "has no [CLS] and [SEP]", "make the model of a BERT encoder"
             )
-        return cls(model, tokenizer, session_of(folder / GRAPH, threads), (first, last), exits)
+        return cls(model, tokenizer, open_session(folder / GRAPH, threads, arena=False), (first, last), exits)
 
     def called(self, name: str) -> "Runner":
         """The same model under another name."""
@@ -100,8 +101,7 @@ class Runner:
         """Token ids of each input, of which the first `truncate` tokens are read, with those around it; None: raises
         `BadText` for one that is too long, as for one that is empty."""
         texts = [one for one in inputs if isinstance(one, str)]
-        # JSON may hold half a surrogate pair, which no tokenizer takes.
-        cut = [one[:CHARACTERS_MAX].encode("utf-8", "replace").decode() for one in texts]
+        cut = [well_formed(one[:CHARACTERS_MAX]) for one in texts]
         encoded = iter(self.tokenizer.encode_batch(cut, add_special_tokens=False) if cut else ())
         room = self.model.tokens_max - len(self.around)
         kept = room if truncate is None else max(min(truncate, self.model.tokens_max) - len(self.around), 1)
@@ -165,17 +165,3 @@ class _SoFar:
             self._values = np.zeros((len(self.exit_at), values.shape[1]), dtype=np.float32)
         self._values[rows], self.exit_at[rows] = values, at
         return self._values
-
-
-def session_of(graph: Path, threads: int) -> "InferenceSession":
-    """Threads that wait do not spin, and no memory is kept for the largest batch that ever came."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
-    options.enable_cpu_mem_arena = False
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # As in segments of the model, so that exits that are off change no bit.
-    return onnxruntime.InferenceSession(
-        graph, options, providers=["CPUExecutionProvider"], disabled_optimizers=SLOWER
-    )

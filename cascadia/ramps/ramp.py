@@ -8,6 +8,12 @@ from numpy.typing import NDArray
 Vectors = NDArray[np.float32]
 
 
+def softmax(logits: Vectors) -> Vectors:
+    """(inputs, classes) each."""
+    raised = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Ramp:
     """Softmax of `weight` (classes, size) times the pooled `tensor` plus `bias` (classes). `share` (0-1) of the model's
@@ -20,6 +26,4 @@ class Ramp:
 
     def chances(self, pooled: Vectors) -> Vectors:
         """(inputs, classes), of what the ramp looks at (inputs, size)."""
-        logits = pooled @ self.weight.T + self.bias
-        raised = np.exp(logits - logits.max(axis=1, keepdims=True))
-        return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)
+        return softmax(pooled @ self.weight.T + self.bias)

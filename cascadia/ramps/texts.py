@@ -41,9 +41,7 @@ class Reader:
 
     def batch(self, texts: Sequence[str]) -> dict[str, Any]:
         first, last = self.around
-        # JSON may hold half a surrogate pair, which no tokenizer takes.
-        whole = [text.encode("utf-8", "replace").decode() for text in texts]
-        found = self.tokenizer.encode_batch(whole, add_special_tokens=False)
+        found = self.tokenizer.encode_batch([*map(well_formed, texts)], add_special_tokens=False)
         rows = [[first, *one.ids[: self.tokens_max - 2], last] for one in found]
         there = np.zeros((len(rows), max(map(len, rows))), dtype=np.bool_)
         ids = np.zeros(there.shape, dtype=np.int64)
@@ -58,6 +56,11 @@ class Reader:
             elif value.name == KINDS:
                 given[value.name] = np.zeros_like(ids)
         return given
+
+
+def well_formed(text: str) -> str:
+    """JSON may hold half a surrogate pair, which no tokenizer takes."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def typical(texts: Sequence[str], size: int) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from cascadia.exits.readings import Ints, Readings
 from cascadia.ramps.cuts import Cut
-from cascadia.ramps.ramp import Ramp, Vectors
+from cascadia.ramps.ramp import Ramp, Vectors, softmax
 from cascadia.ramps.segments import pooled
 from cascadia.ramps.session import open_session
 
@@ -86,8 +86,7 @@ def _probabilities(outputs: Vectors) -> Vectors:
     """(inputs, classes): `outputs` where they are probabilities, else their softmax."""
     if (outputs >= 0).all() and np.allclose(outputs.sum(axis=1), 1.0, atol=1e-3):
         return outputs
-    raised = np.exp(outputs - outputs.max(axis=1, keepdims=True))
-    return np.asarray(raised / raised.sum(axis=1, keepdims=True), dtype=np.float32)
+    return softmax(outputs)
 
 
 def _head(x: Vectors, chances: Vectors) -> tuple[Vectors, Vectors]:
