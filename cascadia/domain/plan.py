@@ -8,6 +8,7 @@ from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
 from cascadia.domain.names import LayerExit
 from cascadia.domain.objective import Metric, Objective, UnderLoad
+from cascadia.domain.points import asking
 from cascadia.domain.policy import Policies
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
 
@@ -174,9 +175,8 @@ class StagePlan(Deployed):
     @property
     def looks(self) -> bool:
         """Tells whether its exits ask the question alone: for a budget, or whether a trial is worth it."""
-        return bool(self.exits) and (
-            self.budget_field is not None or any(each.foreseen is not None for each in self.exits)
-        )
+        least = [each.foreseen for each in self.exits]
+        return bool(asking(least, budgets=self.budget_field is not None))
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
-from cascadia.domain.points import Exit, Points
+from cascadia.domain.points import Exit, Points, asking
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.account.exits import folded_as_planned
 from cascadia.planner.problem.foresight import with_foresight
@@ -26,7 +26,7 @@ class Named:
     @property
     def asks(self) -> tuple[int, ...]:
         """Exits of which the question alone decides something: all are budgets, or who has a trial there."""
-        return tuple(n for n, each in enumerate(self.exits) if self.by_question or each.foreseen is not None)
+        return asking([each.foreseen for each in self.exits], budgets=self.by_question)
 
 
 def read_points(

@@ -123,12 +123,8 @@ class Scoring:
         """
         if self.foresight is None:
             return {}
-        bounded = stage.settings.budget_field is not None
-        wanted = {
-            at: Exit(each.thinking_tokens).row(stage.name)
-            for at, each in enumerate(stage.settings.exits)
-            if bounded or each.foreseen is not None
-        }
+        exits = stage.settings.exits
+        wanted = {at: Exit(exits[at].thinking_tokens).row(stage.name) for at in stage.settings.asking}
         if not wanted:
             return {}
         told = await asyncio.gather(

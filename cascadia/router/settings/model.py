@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from cascadia.domain.plan import ExitPromise
+from cascadia.domain.points import asking
 from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
@@ -124,9 +125,12 @@ class StageSettings:
     @property
     def looks(self) -> bool:
         """Tells whether its exits ask the question alone: for a budget, or whether a trial is worth it."""
-        return bool(self.exits) and (
-            self.budget_field is not None or any(each.foreseen is not None for each in self.exits)
-        )
+        return bool(self.asking)
+
+    @property
+    def asking(self) -> tuple[int, ...]:
+        """Exits that ask the question alone."""
+        return asking([each.foreseen for each in self.exits], budgets=self.budget_field is not None)
 
 
 TokenCost = tuple[float, float]
