@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +76,8 @@ def engine(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[str]:
 def test_its_engine_ends_the_thinking_where_the_question_alone_says(engine: str) -> None:
     expected = {"small@8": 90.0, "small": 91.0}
 
-    async def score(_: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        send(writer, 200, json.dumps({"score": expected[body["stage"]]}).encode())
-
     async def main() -> None:
-        async with started(heads := FakeEngine("heads", answer=score)):
+        async with started(heads := heads_that_expect(expected)):
             stage = StageSettings(
                 "small",
                 "small-model",
@@ -110,11 +107,8 @@ def test_a_trial_is_written_where_the_question_promises_much(engine: str) -> Non
     """Before any thought and up to a line's end. Elsewhere its engine answers as if there were no exit."""
     expected = {"small@0": 90.0, "small": 91.0}
 
-    async def score(_: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        send(writer, 200, json.dumps({"score": expected[body["stage"]]}).encode())
-
     async def main() -> None:
-        async with started(heads := FakeEngine("heads", answer=score)):
+        async with started(heads := heads_that_expect(expected)):
             stage = StageSettings(
                 "small",
                 "small-model",
@@ -141,6 +135,15 @@ def test_a_trial_is_written_where_the_question_promises_much(engine: str) -> Non
         assert wrote[0] < wrote[1]
 
     run(main)
+
+
+def heads_that_expect(expected: Mapping[str, float]) -> FakeEngine:
+    """By stage, as it stands when they are asked."""
+
+    async def score(_: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 200, json.dumps({"score": expected[body["stage"]]}).encode())
+
+    return FakeEngine("heads", answer=score)
 
 
 def heads_of(up: Any) -> list[Any]:

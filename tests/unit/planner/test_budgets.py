@@ -14,8 +14,9 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.plan import ExitPromise, ForesightPlan
 from cascadia.domain.points import Exit, Points
 from cascadia.domain.problem import Foresight, Problem
+from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import plan_json, read_plan, write_plan
-from cascadia.planner.plan import NO_CLIMB, plan
+from cascadia.planner.plan import NO_CLIMB, PlanResult, plan
 from cascadia.planner.problem.points import Named, read_as_planned, read_points
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.planner.refinement.refine import effort_for
@@ -52,6 +53,17 @@ def with_budgets(objective: Objective, promise: ExitPromise | None = None, **mor
     return replace(made, stages=stages, points=known, exits=promise, foresight=Foresight("digest", 0.02))
 
 
+def replayed_alike(found: PlanResult, problem: Problem, folder: Path, table: QualityTable) -> None:
+    """`table`, read as the plan's exits leave it, is what was planned with, and requests go by it as planned."""
+    assert found.setting is not None
+    assert problem.points is not None
+    assert table.output_tokens == pytest.approx(folded(problem.points, found.setting).output_tokens)
+    ids = tuple(problem.quality.prompt_ids[row] for row in problem.workload.row)
+    trace = replace(traffic(50, 12.0), prompt_id=ids)
+    again = replay(found.plan, trace, folder=folder, table=table).predicted
+    assert again.objective_s == pytest.approx(found.plan.predicted.objective_s, rel=0.1)
+
+
 @pytest.mark.slow
 def test_budgets_make_a_plan_better_and_it_is_read_back_and_replayed(tmp_path: Path) -> None:
     problem = with_budgets(Objective("latency", 0.5, 76.0), requests=50)
@@ -68,12 +80,7 @@ def test_budgets_make_a_plan_better_and_it_is_read_back_and_replayed(tmp_path: P
     told = replace(points().table, foreseen=foreseen(points()))
     write_quality(told, tmp_path / "table.csv")
     table = read_as_planned(found.plan, tmp_path / "table.csv", None)
-    assert found.setting is not None
-    assert table.output_tokens == pytest.approx(folded(problem.points, found.setting).output_tokens)
-    ids = tuple(problem.quality.prompt_ids[row] for row in problem.workload.row)
-    trace = replace(traffic(50, 12.0), prompt_id=ids)
-    again = replay(found.plan, trace, folder=tmp_path, table=table).predicted
-    assert again.objective_s == pytest.approx(found.plan.predicted.objective_s, rel=0.1)
+    replayed_alike(found, problem, tmp_path, table)
     drawn = drawn_table(found.plan, 0)
     assert drawn.left is not None
     assert drawn.verdicts is not None
@@ -192,12 +199,7 @@ def test_trials_where_the_question_promises_much_are_planned_read_back_and_repla
     write_plan(found.plan, tmp_path / "plan.json")
     assert plan_json(read_plan(tmp_path / "plan.json")) == plan_json(found.plan)
     table = read_as_planned(found.plan, tmp_path / "table.csv", None)
-    assert found.setting is not None
-    assert table.output_tokens == pytest.approx(folded(known, found.setting).output_tokens)
-    ids = tuple(problem.quality.prompt_ids[row] for row in problem.workload.row)
-    trace = replace(traffic(50, 12.0), prompt_id=ids)
-    again = replay(found.plan, trace, folder=tmp_path, table=table).predicted
-    assert again.objective_s == pytest.approx(found.plan.predicted.objective_s, rel=0.1)
+    replayed_alike(found, problem, tmp_path, table)
     drawn = drawn_table(found.plan, 0)
     assert drawn.ahead is not None
     assert drawn.ahead.tolist() == [True, False]

@@ -31,6 +31,16 @@ async def thinks(engine: FakeEngine, body: dict[str, Any], writer: asyncio.Strea
     send(writer, 200, json.dumps(json.loads(text) | {"usage": usage}).encode())
 
 
+def knowing_no_budget(says: str) -> FakeEngine:
+    async def refuses(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if FIELD in body:
+            send(writer, 400, json.dumps({"error": {"message": says}}).encode())
+        else:
+            await thinks(engine, body, writer)
+
+    return FakeEngine(answer=refuses)
+
+
 def foreseeing(expected: Expected) -> FakeEngine:
     """Heads that promise so much of an answer, by what tables call it; not known: a refusal."""
 
@@ -158,14 +168,8 @@ def test_nobody_looks_at_the_question_for_budgets_that_are_not_in_force() -> Non
 
 
 def test_a_trial_that_fails_costs_no_answer_and_is_no_evidence() -> None:
-    async def refuses(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        if FIELD in body:
-            send(writer, 400, b'{"error": {"message": "no such field"}}')
-        else:
-            await thinks(engine, body, writer)
-
     async def main() -> None:
-        small, large, heads = FakeEngine(answer=refuses), FakeEngine("large"), foreseeing(EASY)
+        small, large, heads = knowing_no_budget("no such field"), FakeEngine("large"), foreseeing(EASY)
         promise = ExitPromise(0.5, 0.5, 1.0)
         async with started(small, large, heads):
             settings = settings_of(small, large, heads, promise=promise)
@@ -200,14 +204,12 @@ def test_budgets_that_nobody_could_choose_are_one_line(tmp_path: Path, stage: st
 
 
 def test_an_engine_that_knows_no_budget_serves_the_request_without() -> None:
-    async def refuses(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        if FIELD in body:
-            send(writer, 400, b'{"error": {"message": "thinking_token_budget needs --reasoning-config"}}')
-        else:
-            await thinks(engine, body, writer)
-
     async def main() -> None:
-        small, large, heads = FakeEngine(answer=refuses), FakeEngine("large"), foreseeing(EASY)
+        small, large, heads = (
+            knowing_no_budget("thinking_token_budget needs --reasoning-config"),
+            FakeEngine("large"),
+            foreseeing(EASY),
+        )
         async with (
             started(small, large, heads),
             running(settings_of(small, large, heads), ScriptedGate({"whole": 70.0})) as up,
