@@ -1,5 +1,6 @@
 """A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any, Literal
 
@@ -8,7 +9,6 @@ from cascadia.domain.external import External
 from cascadia.domain.gear import Gear
 from cascadia.domain.names import LayerExit
 from cascadia.domain.objective import Metric, Objective, UnderLoad
-from cascadia.domain.points import asking
 from cascadia.domain.policy import Policies
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, EngineConfig
 
@@ -93,6 +93,13 @@ class Deployed:
     @property
     def deployed(self) -> bool:
         return self.gpus > 0
+
+
+def asking(foreseen: Sequence[float | None], *, budgets: bool) -> tuple[int, ...]:
+    """Exits that ask the question alone: all where they are `budgets`, else those that want something `foreseen` of
+    it.
+    """
+    return tuple(at for at, least in enumerate(foreseen) if budgets or least is not None)
 
 
 @dataclass(frozen=True, slots=True)

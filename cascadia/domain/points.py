@@ -2,19 +2,12 @@
 it: going on costs the difference, escalating starts over.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from cascadia.domain.quality import Bools, Floats, QualityTable
-
-
-def asking(foreseen: Sequence[float | None], *, budgets: bool) -> tuple[int, ...]:
-    """Exits that ask the question alone: all where they are `budgets`, else those that want something `foreseen` of
-    it.
-    """
-    return tuple(at for at, least in enumerate(foreseen) if budgets or least is not None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import Plan
-from cascadia.domain.points import Exit, Points, asking
+from cascadia.domain.plan import Plan, asking
+from cascadia.domain.points import Exit, Points
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.account.exits import folded_as_planned
 from cascadia.planner.problem.foresight import with_foresight

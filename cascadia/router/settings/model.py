@@ -5,8 +5,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from cascadia.domain.plan import ExitPromise
-from cascadia.domain.points import asking
+from cascadia.domain.plan import ExitPromise, asking
 from cascadia.domain.policy import Policies
 from cascadia_judge.scores.verifiers import Verifier
 
