@@ -90,6 +90,24 @@ def test_another_engine_replaces_each_replica_in_turn(running: Place) -> None:
     assert not set(pids(running).values()) & set(before.values())
 
 
+def test_a_move_starts_engines_by_the_file_that_the_fleet_was_started_by(running: Place) -> None:
+    """Without a word: `up`'s, until a move is given another; where that has gone, it says so and moves nothing."""
+    running.run("move", "more")
+    engine = "import sys, runpy; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], run_name='__main__')"
+    told = json.loads((running.folder / "local.yaml").read_text())
+    told["stages"]["small"]["command"][1:1] = ["-c", engine]
+    (running.folder / "through.yaml").write_text(json.dumps(told))
+    running.run("move", "more", "--engines", "through.yaml")
+    before = pids(running)
+    (running.folder / "local.yaml").unlink()
+    running.run("move", "other")
+    assert before["large-0"] == pids(running)["large-0"]
+    (running.folder / "through.yaml").unlink()
+    before = pids(running)
+    assert "through.yaml: by which this fleet was started has gone" in running.run("move", "more", code=2)
+    assert pids(running) == before
+
+
 def test_an_engine_that_does_not_start_leads_back(running: Place) -> None:
     before = pids(running)
     local = json.loads((running.folder / "local.yaml").read_text())

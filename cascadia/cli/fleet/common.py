@@ -23,6 +23,15 @@ def run_dir_option(command: Callable[..., None]) -> Callable[..., None]:
     )(command)
 
 
+def engines_option(command: Callable[..., None]) -> Callable[..., None]:
+    """--engines, of a command for a fleet that `cascadia up` began."""
+    return click.option(
+        "--engines",
+        type=click.Path(path_type=Path),
+        help="Path of the local.yaml that says how stages are started here. Default: `up`'s.",
+    )(command)
+
+
 def release_options(command: Callable[..., None]) -> Callable[..., None]:
     """--namespace and --release, of a fleet on Kubernetes."""
     named = click.option("--release", default="cascadia", show_default=True, help="Name of the Helm release.")
@@ -35,6 +44,17 @@ def release_options(command: Callable[..., None]) -> Callable[..., None]:
 def plan_path(plan: Path) -> Path:
     """Path of the plan's file, where the folder with it was named."""
     return plan / "plan.json" if plan.is_dir() else plan
+
+
+def engines_of(folder: Path, given: Path | None) -> Path | None:
+    """The local.yaml of the fleet in `folder`, unless another is `given`. Raises `BadInput` where it has gone: engines
+    that were started by it would be replaced by others."""
+    from cascadia.controller.memory.state import remembered_engines
+
+    found = given or remembered_engines(folder)
+    if found is not None and found is not given and not found.exists():
+        raise BadInput(str(found), "by which this fleet was started has gone", "name another with --engines")
+    return found
 
 
 def made_run_dir(run_dir: Path | None) -> Path:

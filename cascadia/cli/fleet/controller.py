@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cascadia.cli.fleet.common import CONTROLLER_LOCK, RUN_DIR, plan_path, release_options, run_dir_option
+from cascadia.cli.fleet.common import (
+    CONTROLLER_LOCK,
+    RUN_DIR,
+    engines_of,
+    engines_option,
+    plan_path,
+    release_options,
+    run_dir_option,
+)
 from cascadia.cli.fleet.controller_settings import setting_options
 from cascadia.cli.interrupts import ends_within
 from cascadia.cli.shared.options import with_output
@@ -48,11 +56,7 @@ PORT = 8300
 @click.option("--hand-back", "gives_back", is_flag=True,
               help="Hand engines back to Helm, and do nothing else; meant for before the release's "
               "controller is turned off.")  # fmt: skip
-@click.option(
-    "--engines",
-    type=click.Path(path_type=Path),
-    help="Path of the local.yaml that says how stages are started here. Default: none.",
-)
+@engines_option
 @click.option(
     "--samples",
     type=click.Path(path_type=Path),
@@ -150,7 +154,7 @@ def _made(
 
     made = Controller(
         settings,
-        figures.watched(LocalPlans(settings.folder, read_local(engines))),
+        figures.watched(LocalPlans(settings.folder, read_local(engines_of(settings.folder, engines)))),
         samples.read,
         figures.replanner(replan),
         steady_s=time.monotonic,

@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cascadia.cli.fleet.common import CONTROLLER_LOCK, RUN_DIR, plan_path, run_dir_option
+from cascadia.cli.fleet.common import (
+    CONTROLLER_LOCK,
+    RUN_DIR,
+    engines_of,
+    engines_option,
+    plan_path,
+    run_dir_option,
+)
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import CascadiaError
@@ -23,11 +30,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan", type=click.Path(path_type=Path))
-@click.option(
-    "--engines",
-    type=click.Path(path_type=Path),
-    help="Path of the local.yaml that says how stages are started here. Default: none.",
-)
+@engines_option
 @run_dir_option
 @click.option("--at-once", type=click.IntRange(1), default=1, show_default=True,
               help="Number of replicas that may start or drain together.")  # fmt: skip
@@ -44,9 +47,10 @@ def move(
     from cascadia.controller.local.engines_file import read_local
     from cascadia.controller.local.plans import LocalPlans
     from cascadia.controller.local.supervisor import only_one
+    from cascadia.controller.memory.state import remember_engines
 
     folder, path = (run_dir or RUN_DIR).resolve(), plan_path(plan).resolve()
-    plans = LocalPlans(folder, read_local(engines))
+    plans = LocalPlans(folder, read_local(engines_of(folder, engines)))
     steps = asyncio.run(_steps(folder, plans, path, at_once))
     if dry_run or not steps:
         for step in steps or ["nothing to do"]:
@@ -57,6 +61,8 @@ def move(
         taken = asyncio.run(_carry_out(folder, plans, path, at_once, output))
     if taken[-1].kind != "moved":
         raise CascadiaError(taken[-1].what)
+    if engines is not None:
+        remember_engines(folder, engines)
     output.document({"plan": path, "steps": [entry.what for entry in taken if entry.kind == "step"]})
 
 

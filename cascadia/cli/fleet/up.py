@@ -21,6 +21,7 @@ from cascadia.domain.errors import BadInput, CascadiaError
 
 if TYPE_CHECKING:
     from cascadia.controller.local.desired import LocalPlan
+    from cascadia.controller.memory.state import Source
 
 LOOK_S = 0.2
 COMMAND = "from cascadia.cli.main import main; main()"
@@ -77,6 +78,7 @@ def up(
     needs_linux("cascadia up")
     from cascadia.controller.local.desired import local_plan
     from cascadia.controller.local.engines_file import read_local
+    from cascadia.controller.memory.state import Source
     from cascadia.files.plan_file import read_plan
 
     local = read_local(engines)
@@ -98,7 +100,7 @@ def up(
     if detach:
         _detached(found, folder, url, output)
     else:
-        _attached(found, (source, asked), folder, url, output)
+        _attached(found, Source(source, asked, engines), folder, url, output)
 
 
 def _check(found: "LocalPlan", folder: Path, port: int) -> None:
@@ -124,7 +126,7 @@ def _check(found: "LocalPlan", folder: Path, port: int) -> None:
         check_apis(found.router, os.environ)
 
 
-def _attached(found: "LocalPlan", source: tuple[Path, Path], folder: Path, url: str, output: Output) -> None:
+def _attached(found: "LocalPlan", source: "Source", folder: Path, url: str, output: Output) -> None:
     from cascadia.clients.processes.systemd import notify
     from cascadia.controller.local.supervisor import supervise
 

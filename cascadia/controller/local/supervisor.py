@@ -16,7 +16,7 @@ from cascadia.controller.local.backend import LocalBackend
 from cascadia.controller.local.control_socket import listening
 from cascadia.controller.local.desired import LocalPlan
 from cascadia.controller.local.fleet import LocalFleet
-from cascadia.controller.memory.state import begin
+from cascadia.controller.memory.state import Source, begin
 from cascadia.controller.move.backend import move
 from cascadia.controller.move.steps import AwaitReady, Route, Start, Step
 from cascadia.domain.errors import BadInput
@@ -30,14 +30,14 @@ async def supervise(
     plan: LocalPlan,
     folder: Path,
     *,
-    source: tuple[Path, Path] | None = None,
+    source: Source | None = None,
     ready: Callable[[], None] = lambda: None,
     note: Callable[[Step], None] = lambda _: None,
     restarts: Restarts | None = None,
 ) -> None:
     """Keeps a plan's fleet up until SIGTERM, SIGINT, SIGHUP (its terminal has gone) or `down`; a second signal ends
-    what is still draining. `source`: the plan's file, which is remembered as the one in force, and the file that was
-    asked for. Raises `StepFailed` where the plan does not come up; then nothing is left.
+    what is still draining. `source`: the files that it came of, which are remembered. Raises `StepFailed` where the
+    plan does not come up; then nothing is left.
     """
     # Engines' workers whose parents die become ours, and are ended with the fleet instead of keeping a GPU.
     become_subreaper()
@@ -47,7 +47,7 @@ async def supervise(
     with only_one(folder / LOCK, "a fleet runs here already", "end it with `cascadia down`"), _held(port):
         fleet = LocalFleet(folder, gpu_ids(plan, os.environ), restarts)
         if source is not None:
-            begin(folder, *source)
+            begin(folder, source)
         hurrying: list[asyncio.Task[None]] = []
 
         def end() -> None:

@@ -84,13 +84,37 @@ class FileState:
         write_whole(path, json.dumps(document))
 
 
-def begin(folder: Path, plan: Path, asked: Path | None = None) -> None:
-    """A fleet comes up with `plan`: what one before it was in the middle of is nobody's business any more. `asked`: the
-    plan that it was to come up with, where it goes on with another."""
+class Source(NamedTuple):
+    """Files that a fleet comes up with: the plan, the one that was asked for (it may go on with another), and the
+    local.yaml that says how its stages are started."""
+
+    plan: Path
+    asked: Path
+    engines: Path | None = None
+
+
+def begin(folder: Path, source: Source) -> None:
+    """A fleet comes up: what one before it was in the middle of is nobody's business any more."""
     (folder / UNDER_WAY).unlink(missing_ok=True)
-    asked = asked or plan
-    told = {"asked": str(asked.resolve()), "asked_digest": digest_of(asked)}
-    write_whole(folder / IN_FORCE, json.dumps(_in_force(plan) | told))
+    asked = {"asked": str(source.asked.resolve()), "asked_digest": digest_of(source.asked)}
+    write_whole(folder / IN_FORCE, json.dumps(_in_force(source.plan) | asked | _engines(source.engines)))
+
+
+def remember_engines(folder: Path, engines: Path) -> None:
+    """Records the local.yaml that the fleet's replicas are started by from now on."""
+    path = folder / IN_FORCE
+    write_whole(path, json.dumps(_told(path) | _engines(engines)))
+
+
+def remembered_engines(folder: Path) -> Path | None:
+    """The local.yaml that the fleet's replicas are started by; None where there is none."""
+    path = folder / IN_FORCE
+    engines = _told(path).get("engines") if path.exists() else None
+    return None if engines is None else Path(engines)
+
+
+def _engines(engines: Path | None) -> dict[str, Any]:
+    return {} if engines is None else {"engines": str(engines.resolve())}
 
 
 def write_in_force(folder: Path, plan: Path) -> None:

@@ -15,6 +15,7 @@ from cascadia.controller.local.supervisor import LOCK, only_one
 from cascadia.controller.memory.state import (
     IN_FORCE,
     FileState,
+    Source,
     UnderWay,
     begin,
     check_in_force,
@@ -45,7 +46,7 @@ class Place:
         """The plan that it begins with, and what it says."""
         given = {"replace": False, "resume": False} | flags
         found = chosen(self.run_dir, self.plan(name), **given, output=Output())
-        begin(self.run_dir, found, self.plan(name))
+        begin(self.run_dir, Source(found, self.plan(name)))
         return found.parent.name, capsys.readouterr().err
 
     def moved(self, name: str) -> None:
