@@ -19,6 +19,8 @@ ANY_WIDTH = 10_000
 @with_output
 def status(run_dir: Path | None, output: Output) -> None:
     """Show replicas, their state and work, and what the router was told."""
+    from cascadia.controller.move.state import Routing
+
     document = asked(run_dir, "observe")
     told = {key: document[key] for key in ("replicas", "router", "routing", "gpus")}
     told["replicas"].sort(key=lambda replica: replica["name"])
@@ -27,7 +29,7 @@ def status(run_dir: Path | None, output: Output) -> None:
     if router is None:
         output.show("no router yet")
     else:
-        gates = ", ".join(f"{threshold:g}" for threshold in told["routing"]["thresholds"])
+        gates = Routing.read(told["routing"]).told
         output.show(
             f"router {router['state']} at {router['url']}" + (f", thresholds {gates}" if gates else "")
         )

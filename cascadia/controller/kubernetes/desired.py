@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from cascadia.controller.local.desired import capacity_rps, units
+from cascadia.controller.move.gates import routing_of
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing, judge_stage
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
@@ -174,8 +175,8 @@ def kubernetes_plan(
     # Who comes last accepts all; that may be somebody else's API, which has no replicas here.
     last = next((stage.name for stage in reversed(plan.stages) if stage.deployed), None)
     ours = release.values["stages"]
-    gates = tuple(float(stage["threshold"]) for stage in ours if stage["servedModelName"] != last)
-    routing = Routing(tuple(dict.fromkeys(kind.stage for kind in made)), gates, _label(release))
+    gated = [stage["servedModelName"] for stage in ours if stage["servedModelName"] != last]
+    routing = routing_of(plan, dict.fromkeys(kind.stage for kind in made), gated, _label(release))
     rates: dict[str, float] = {}
     for kind, count in counts.items():
         stage = JUDGE if made[kind].unit["role"] == JUDGE else kind.stage

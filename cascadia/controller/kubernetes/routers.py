@@ -42,8 +42,7 @@ class Routers:
         said = found["metadata"].get("annotations", {}).get(IN_FORCE) if found is not None else None
         if said is None:
             return None
-        document = json.loads(said)
-        return Routing(tuple(document["stages"]), tuple(document["thresholds"]), document["label"])
+        return Routing.read(json.loads(said))
 
     async def prepare(self, text: str, owner: Mapping[str, Any]) -> None:
         """Writes settings for routers to start with, where nothing has been told yet: their pods wait for the

@@ -1,6 +1,7 @@
 """A fleet on this machine, as moves see it. It runs in a process of its own: who moves it may die at any time."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,8 @@ class LocalBackend:
             case Stop(name):
                 await ask(self.folder, "stop", name=name)
             case Route(routing):
-                told = {
-                    "stages": routing.stages,
-                    "thresholds": routing.thresholds,
-                    "label": routing.label,
-                }
-                await ask(self.folder, "route", routing=told, document=self.documents[routing.label])
+                document = self.documents[routing.label]
+                await ask(self.folder, "route", routing=asdict(routing), document=document)
 
 
 def observed_of(document: Mapping[str, Any]) -> Observed:
@@ -68,7 +65,5 @@ def observed_of(document: Mapping[str, Any]) -> Observed:
     return Observed(
         tuple(Replica(r["name"], Kind(**r["kind"]), r["state"], r["running"]) for r in document["replicas"]),
         document["gpus"],
-        None
-        if routing is None
-        else Routing(tuple(routing["stages"]), tuple(routing["thresholds"]), routing["label"]),
+        None if routing is None else Routing.read(routing),
     )

@@ -90,9 +90,7 @@ async def _done(fleet: LocalFleet, asked: Mapping[str, Any], down: Callable[[], 
         case "start":
             await fleet.start(asked["name"], launch_of(asked["launch"]))
         case "route":
-            routing = asked["routing"]
-            told = Routing(tuple(routing["stages"]), tuple(routing["thresholds"]), routing["label"])
-            await fleet.route(told, asked["document"])
+            await fleet.route(Routing.read(asked["routing"]), asked["document"])
         case "down":
             down()
             return {"done": "down", "pid": os.getpid()}

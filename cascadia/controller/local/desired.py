@@ -22,6 +22,7 @@ from cascadia.controller.local.judge import (
 from cascadia.controller.local.launch import GPUS, PORT, Launch, spec_of
 from cascadia.controller.local.one_pass import one_pass_launches, one_pass_router
 from cascadia.controller.local.router_file import is_elsewhere, replicas_of, secrets_of
+from cascadia.controller.move.gates import routing_of
 from cascadia.controller.move.state import JUDGE, Desired, Kind, Routing
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
@@ -101,8 +102,9 @@ def _in_cascade(plan: Plan, local: Local) -> LocalPlan:
     stages = tuple(stage["name"] for stage in router["stages"] if stage["name"] in ours)
     judges = sorted({kind.stage for kind in counts} - {stage.name for stage in plan.stages})
     served = (*stages, *judges)
-    thresholds = tuple(stage["threshold"] for stage in router["stages"][:-1] if stage["name"] in ours)
-    return LocalPlan(launches, counts, Routing(served, thresholds, _label(router)), _there(plan), router)
+    gated = [stage["name"] for stage in router["stages"][:-1] if stage["name"] in ours]
+    routing = routing_of(plan, served, gated, _label(router))
+    return LocalPlan(launches, counts, routing, _there(plan), router)
 
 
 def _in_one_pass(plan: Plan, local: Local) -> LocalPlan:

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 State = Literal["starting", "ready", "draining", "failed"]
 
@@ -70,12 +70,25 @@ class Replica:
 class Routing:
     """Routing that the router takes up in one swap: the stages it sends to, and the gates between them.
 
-    `label` tells apart what thresholds do not, e.g. another judge.
+    `label` tells apart what thresholds do not, e.g. another judge. Where gears or a mixture have several thresholds for
+    a stage, `thresholds` has the lowest, and `gates` says all of them.
     """
 
     stages: tuple[str, ...]
     thresholds: tuple[float, ...] = ()
     label: str = ""
+    gates: str = ""
+
+    @property
+    def told(self) -> str:
+        """Its gates in words; empty where it has none."""
+        return self.gates or ", ".join(f"{threshold:g}" for threshold in self.thresholds)
+
+    @classmethod
+    def read(cls, document: Mapping[str, Any]) -> "Routing":
+        """A routing as `asdict` writes it; one of an earlier version has no `gates`."""
+        stages, thresholds = tuple(document["stages"]), tuple(document["thresholds"])
+        return cls(stages, thresholds, document["label"], document.get("gates", ""))
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,8 +70,8 @@ class Route:
     routing: Routing
 
     def __str__(self) -> str:
-        gates = ", ".join(f"{t:g}" for t in self.routing.thresholds)
-        return f"route to {', '.join(self.routing.stages)}" + (f" at {gates}" if gates else "")
+        told = self.routing.told
+        return f"route to {', '.join(self.routing.stages)}" + (f" at {told}" if told else "")
 
 
 Step = Start | AwaitReady | Undrain | Drain | Stop | Route

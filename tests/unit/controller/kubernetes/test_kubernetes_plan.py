@@ -1,15 +1,20 @@
 """A plan as a cluster runs it: kinds, one workload a replica, and what routers are told while it changes."""
 
-from dataclasses import replace
+import json
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 import yaml
 
 from cascadia.controller.kubernetes.desired import REPLICA, KubernetesPlan, Serving, kubernetes_plan
+from cascadia.controller.local.desired import local_plan
+from cascadia.controller.local.engines_file import Engine, Local
+from cascadia.controller.move.state import Routing
+from cascadia.controller.move.steps import Route
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import UnderLoad
-from cascadia.domain.plan import Mixture
+from cascadia.domain.plan import Mixture, Plan
 from cascadia.render.kubernetes.chart_values import merged
 from cascadia.testing.plans import FRONTIER_API, three_stages
 from tests.unit.deploy.matrix import values_of
@@ -39,6 +44,38 @@ def test_every_replica_of_the_plan_is_counted_with_its_gpus_and_its_part_of_the_
     for stage in plan.predicted.stages:
         assert found.rates_rps[stage.name] == pytest.approx(stage.rate_rps)
     assert found.routing.thresholds == plan.thresholds
+
+
+@pytest.mark.parametrize(
+    ("changes", "lowest", "said"),
+    [
+        ({}, three_stages().thresholds, ", ".join(f"{each:g}" for each in three_stages().thresholds)),
+        ({"gears": GEARS}, (60.0, 60.0), "small score ≥ 60 … 80, medium score ≥ 60 … 80, by gears"),
+        (
+            {"mixture": Mixture(0.25, (0.0, 30.0), (0.0, 101.0)), "thresholds": (70.0, 101.0)},
+            (0.0, 101.0),
+            "small always or score ≥ 70, medium never, by mixture",
+        ),
+    ],
+    ids=["one setting", "gears", "mixture"],
+)
+def test_a_routing_says_the_thresholds_that_decide(
+    changes: dict[str, Any], lowest: tuple[float, ...], said: str
+) -> None:
+    """Not the plan's own beside gears, at which no answer goes; on this machine and on a cluster alike."""
+    plan = replace(three_stages(), **changes)
+    started = {name: Engine(command=["engine", "{port}"]) for name in ("small", "medium", "large", "judge")}
+    here = local_plan(_on_one_machine(plan), Local(stages=started)).routing
+    there = kubernetes_plan(plan, merged(values_of(plan), ON), "cascadia", "llm", APIS).routing
+    for found in (here, there):
+        assert found.thresholds == lowest
+        assert str(Route(found)).endswith(f" at {said}")
+        assert Routing.read(json.loads(json.dumps(asdict(found)))) == found
+
+
+def _on_one_machine(plan: Plan) -> Plan:
+    pools = tuple(replace(pool, nodes=1) for pool in plan.cluster.pools)
+    return replace(plan, cluster=replace(plan.cluster, pools=pools))
 
 
 def test_routers_are_told_what_gears_were_planned_for_however_many_replicas_serve() -> None:
