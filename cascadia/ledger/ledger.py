@@ -1,17 +1,20 @@
-"""The bill of a plan's GPUs, shared out.
+"""The bill of a plan's GPUs and APIs, shared out.
 
 Given the price of each stage's GPUs over a time, and the tokens that each key had it read and write, a key is charged
 the cost of a token times its tokens: of a stage as busy as the plan found that it can be (`domain.prices`). What is
 left of the stage's bill is its idle time, nobody's. Where a stage did more than that, all of its bill is shared out by
-tokens. The judge's bill is shared by verdicts. So the sum of all lines is the bill, whatever was used.
+tokens. What a stage that is somebody else's API has read and written a key pays at its prices; it is never idle. The
+bill of the judge's GPUs is shared by verdicts. So the sum of all lines is the bill, whatever was used.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from math import fsum
 
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import Deployed, Plan
-from cascadia.domain.prices import MILLION, token_costs
+from cascadia.domain.external import External
+from cascadia.domain.plan import Deployed, Plan, StagePlan
+from cascadia.domain.prices import MILLION, token_prices
 from cascadia.ledger.log import Use
 
 IDLE = "(idle)"
@@ -31,7 +34,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """`entries` add up to `bill_usd`, the price of all GPUs for `hours`."""
+    """`entries` add up to `bill_usd`, the price of all GPUs for `hours` and of what APIs were asked."""
 
     entries: tuple[Entry, ...]
     hours: float
@@ -47,35 +50,67 @@ class Ledger:
 
 def ledger(plan: Plan, use: Use, hours: float, bill_usd: float | None = None) -> Ledger:
     """The bill of `plan` for `hours`, or `bill_usd` where the real one is known, shared out by `use`. Raises `BadInput`
-    for a plan whose GPUs have no price, and for a stage that it does not have."""
-    costs = token_costs(plan)
-    if costs is None or not costs.in_usd:
-        raise BadInput(
-            "plan", "its GPUs have no price", "write usd_per_gpu_hour into the spec's pools, and plan anew"
-        )
-    bills = {stage.name: _usd_per_hour(plan, stage) * hours for stage in plan.stages if stage.deployed}
+    for a plan whose GPUs have no price, for a stage that it does not have, and where nothing was used that a bill could
+    be shared by."""
+    prices = token_prices(plan)
+    for stage in plan.stages:
+        if stage.deployed and stage.name not in prices:
+            raise _unpriced(plan, stage)
+    bills = {
+        stage.name: _usd_per_hour(plan, stage) * hours if stage.external is None else None
+        for stage in plan.stages
+        if stage.deployed
+    }
     strangers = sorted({stage for _, stage in use.tokens} - bills.keys())
     if strangers:
         raise BadInput(
             "log", f"asks stages that the plan has not: {', '.join(strangers)}", "name the plan of that time"
         )
+    charged = [
+        entry for stage in plan.stages if stage.external for entry in _api(stage.name, stage.external, use)
+    ]
     judging = _usd_per_hour(plan, plan.judge) * hours
-    planned = sum(bills.values()) + judging
+    planned = fsum((*(bill or 0.0 for bill in bills.values()), *(entry.usd for entry in charged), judging))
+    if bill_usd is not None and not planned:
+        raise BadInput("--bill", "nothing was used that it could be shared by", "leave it out")
     scale = 1.0 if bill_usd is None else bill_usd / planned
     entries = [
         *(
             entry
             for stage, bill in bills.items()
-            for entry in _stage(stage, bill * scale, costs.by_stage, use, scale)
+            if bill is not None
+            for entry in _stage(stage, bill * scale, prices[stage][0] * scale, use)
         ),
+        *(replace(entry, usd=entry.usd * scale) for entry in charged),
         *(_judge(judging * scale, use) if judging else ()),
     ]
     return Ledger(tuple(entries), hours, planned * scale)
 
 
-def _stage(stage: str, bill: float, costs: Mapping[str, float], use: Use, scale: float) -> Iterator[Entry]:
+def _unpriced(plan: Plan, stage: StagePlan) -> BadInput:
+    if _usd_per_hour(plan, stage):
+        return BadInput("plan", f"does not say what {stage.name} gets done", "plan anew")
+    return BadInput(
+        "plan", "its GPUs have no price", "write usd_per_gpu_hour into the spec's pools, and plan anew"
+    )
+
+
+def _api(stage: str, api: External, use: Use) -> Iterator[Entry]:
+    if stage in use.whole:
+        raise BadInput(
+            "log",
+            f"is of an earlier router: it does not say what {stage} read and what it wrote, which have two prices",
+            "begin with --since where this version's lines do",
+        )
+    for (key, at), tokens in use.tokens.items():
+        if at == stage:
+            written = use.written[key, stage]
+            yield Entry(key, stage, use.requests[key, stage], tokens, api.usd(tokens - written, written))
+
+
+def _stage(stage: str, bill: float, usd_per_million: float, use: Use) -> Iterator[Entry]:
     own = {key: tokens for (key, at), tokens in use.tokens.items() if at == stage}
-    per_token = costs[stage] / MILLION * scale
+    per_token = usd_per_million / MILLION
     total = sum(own.values())
     if total * per_token > bill:
         per_token = bill / total

@@ -20,16 +20,19 @@ _LATEST_S = 1e11
 
 @dataclass(slots=True)
 class Use:
-    """`tokens` and `requests` by (key, stage), `verdicts` by key: answers that a judge scored. `first_s` and `last_s`
-    are the Unix times of the first and the last line; `untold` requests have no count of tokens."""
+    """`tokens`, those of them that were `written`, and `requests` by (key, stage), `verdicts` by key: answers that a
+    judge scored. `first_s` and `last_s` are the Unix times of the first and the last line; `untold` requests have no
+    count of tokens, and those of `whole` stages none of the tokens written: an earlier router's."""
 
     tokens: Counter[tuple[str, str]] = field(default_factory=Counter)
+    written: Counter[tuple[str, str]] = field(default_factory=Counter)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
     first_s: float = float("inf")
     last_s: float = float("-inf")
     lines: int = 0
     untold: int = 0
+    whole: set[str] = field(default_factory=set)
 
 
 def read_use(paths: Sequence[Path], since_s: float, until_s: float) -> Use:
@@ -41,9 +44,11 @@ def read_use(paths: Sequence[Path], since_s: float, until_s: float) -> Use:
         use.lines += 1
         use.first_s, use.last_s = min(use.first_s, line["ts"]), max(use.last_s, line["ts"])
         key, tokens, steps = line.get("key") or NO_KEY, line.get("tokens"), line.get("steps") or ()
+        written = line.get("written")
         for name, value, fits in (
             ("the key is", key, isinstance(key, str)),
             ("tokens are", tokens, tokens is None or _are_counts(tokens)),
+            ("written tokens are", written, written is None or _are_counts(written)),
             ("steps are", steps, isinstance(steps, list | tuple) and all(isinstance(s, dict) for s in steps)),
         ):
             if not fits:
@@ -54,6 +59,10 @@ def read_use(paths: Sequence[Path], since_s: float, until_s: float) -> Use:
         for stage, count in tokens.items():
             use.tokens[key, stage] += count
             use.requests[key, stage] += 1
+            if written is None:
+                use.whole.add(stage)
+            else:
+                use.written[key, stage] += min(count, written.get(stage, 0))
         use.verdicts[key] += sum(step.get("score") is not None for step in steps)
     return use
 

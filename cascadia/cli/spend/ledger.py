@@ -1,4 +1,4 @@
-"""`cascadia ledger`: spend by key and stage, whose sum is the GPUs' bill."""
+"""`cascadia ledger`: spend by key and stage, whose sum is the bill."""
 
 from datetime import UTC, datetime
 from math import inf
@@ -56,7 +56,7 @@ def ledger(
     bill_usd: float | None,
     output: Output,
 ) -> None:
-    """Share the bill of PLAN's GPUs out to keys and stages, by what the routers' LOGs say was used.
+    """Share the bill of PLAN's GPUs and APIs out to keys and stages, by what the routers' LOGs say was used.
 
     Idle time is a line of its own: the lines add up to the bill.
     """

@@ -58,8 +58,10 @@ class Record(Struct):
         entry["status"] = status
         entry["seconds"] = int((ended_at_s - self.started_at_s) * 1e6) / 1e6
         read = 0
-        # What a ledger shares the bill by: tokens read and written, of all that was asked of each stage.
+        # What a ledger shares the bill by: tokens read and written, of all that was asked of each stage. An API's price
+        # of those it wrote is another.
         spent: dict[str, int] = {}
+        written: dict[str, int] = {}
         for step in self.steps:
             if not step.outcome:
                 step.outcome = entry.get("error") or LEFT
@@ -68,8 +70,9 @@ class Record(Struct):
                 step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
             read = step.input_tokens
             spent[step.stage] = spent.get(step.stage, 0) + step.all_tokens
+            written[step.stage] = written.get(step.stage, 0) + step.all_output_tokens
         if spent:
-            entry["tokens"] = spent
+            entry["tokens"], entry["written"] = spent, written
         if self.ask is not None:
             entry["steps"] = [step.line() for step in self.steps]
 

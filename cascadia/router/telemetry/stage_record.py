@@ -77,12 +77,16 @@ class Step(Struct, gc=False):
 
     @property
     def all_tokens(self) -> int:
-        return self.input_tokens + self.output_tokens + self.again_input_tokens + self.again_output_tokens
+        return self.input_tokens + self.again_input_tokens + self.all_output_tokens
+
+    @property
+    def all_output_tokens(self) -> int:
+        return self.output_tokens + self.again_output_tokens
 
     def usd(self, read: float, wrote: float) -> float:
         """Dollars for its engines' tokens, at so many for a million read and written."""
-        taken = self.input_tokens + self.again_input_tokens, self.output_tokens + self.again_output_tokens
-        return (taken[0] * read + taken[1] * wrote) / 1e6
+        taken = self.input_tokens + self.again_input_tokens
+        return (taken * read + self.all_output_tokens * wrote) / 1e6
 
     @property
     def tpot_s(self) -> float | None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.external import External
 from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
 from cascadia.ledger.ledger import IDLE, ledger
@@ -69,6 +70,40 @@ def test_a_key_pays_for_its_tokens_and_idle_time_is_nobody_s() -> None:
     assert list(made.by_key())[-1] == IDLE
 
 
+def with_api() -> Plan:
+    """The priced plan, whose large stage is somebody else's API: $2 a million read, $10 a million written."""
+    made = priced()
+    api = External(2.0, 10.0, ttft_p50_s=0.5, ttft_p95_s=1.0, tpot_p50_s=0.01, tpot_p95_s=0.02)
+    small, large = made.stages
+    return replace(made, stages=(small, replace(large, replicas=(), external=api)))
+
+
+def test_a_key_pays_an_api_what_it_charges_for_reading_and_for_writing() -> None:
+    use = used({("ann", "small"): 8_000 * 900, ("ann", "large"): 3_000_000, ("bob", "large"): 500_000}, {})
+    use.written.update({("ann", "large"): 1_000_000})
+    made = ledger(with_api(), use, hours=1.0)
+    usd = {(entry.key, entry.stage): entry.usd for entry in made.entries}
+    assert usd["ann", "large"] == pytest.approx(2 * 2.0 + 10.0)
+    assert usd["bob", "large"] == pytest.approx(0.5 * 2.0)
+    assert usd["ann", "small"] == pytest.approx(0.25 * 2 * 0.8, rel=1e-3)
+    assert (IDLE, "large") not in usd
+    assert made.bill_usd == pytest.approx(2 * 0.8 + 2.67 + 15.0) == pytest.approx(math.fsum(usd.values()))
+    real = ledger(with_api(), use, hours=1.0, bill_usd=100.0)
+    assert math.fsum(entry.usd for entry in real.entries) == pytest.approx(100.0)
+
+
+def test_a_log_that_does_not_say_what_an_api_wrote_is_refused_for_that_alone(tmp_path: Path) -> None:
+    line = '{"ts": 5, "status": 200, "tokens": {"%s": 7}}\n'
+    (tmp_path / "log").write_text(line % "large")
+    with pytest.raises(BadInput, match="does not say what large read and what it wrote"):
+        ledger(with_api(), read_use([tmp_path / "log"], -math.inf, math.inf), 1.0)
+    (tmp_path / "log").write_text(line % "small")
+    assert ledger(with_api(), read_use([tmp_path / "log"], -math.inf, math.inf), 1.0).bill_usd > 0
+    alone = replace(with_api(), stages=with_api().stages[1:], judge=replace(with_api().judge, replicas=()))
+    with pytest.raises(BadInput, match="nothing was used"):
+        ledger(alone, Use(), 1.0, bill_usd=5.0)
+
+
 KEYS = st.sampled_from(["ann", "bob", "(no key)"])
 
 
@@ -113,7 +148,8 @@ def test_a_router_s_own_log_is_shared_out_by_key_and_stage(tmp_path: Path) -> No
     use = read_use([tmp_path / "router.log.gz"], -math.inf, math.inf)
     assert set(use.requests) == {("ann", "small"), ("ann", "large"), ("bob", "small")}
     assert use.requests["ann", "small"] == 2
-    assert all(use.tokens.values())
+    assert all(0 < use.written[at] < tokens for at, tokens in use.tokens.items())
+    assert not use.whole
     assert use.verdicts == {"ann": 2, "bob": 0}
     asked = ["--since", "2020-01-01", "--until", "2100-01-01", "--bill", "412.50", "--json"]
     done = run("ledger", str(tmp_path / "plan.json"), str(tmp_path / "router.log.gz"), *asked)
@@ -151,6 +187,7 @@ def test_what_cannot_be_shared_out_is_told(tmp_path: Path) -> None:
         (b'{"ts": 1, "status": 200, "tokens": {"small": -5}}', "line 1: tokens are {'small': -5}"),
         (b'{"ts": 1, "status": 200, "tokens": {"small": true}}', "line 1: tokens are {'small': True}"),
         (b'{"ts": 1, "status": 200, "tokens": {"small": 1e9}}', "line 1: tokens are"),
+        (b'{"ts": 1, "status": 200, "tokens": {}, "written": [1]}', "line 1: written tokens are [1]"),
         (b'{"ts": 1, "status": 200, "key": ["a"], "tokens": {}}', "line 1: the key is ['a']"),
         (b'{"ts": 1, "status": 200, "tokens": {}, "steps": "x"}', "line 1: steps are 'x'"),
         (b'{"ts": 1, "status": 200, "tokens": {}, "steps": 5}', "line 1: steps are 5"),
