@@ -9,8 +9,9 @@ import httpx
 from openai import APIConnectionError, APIStatusError, APITimeoutError
 from openai.types.chat import ChatCompletion, ChatCompletionTokenLogprob
 
-from cascadia.clients.engines.errors import QUOTED, cause, engine_words
+from cascadia.clients.engines.errors import cause
 from cascadia.clients.engines.sdk import sdk
+from cascadia.clients.engines.words import QUOTED, engine_words
 from cascadia_judge.llm.llm import Token
 
 TIMEOUT_S = 300.0

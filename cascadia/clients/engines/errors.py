@@ -1,14 +1,10 @@
 """Errors for a user whose engine does not answer as it should: one line that says what to check."""
 
-import json
-
 import httpx
 from openai import APIConnectionError
 
+from cascadia.clients.engines.words import engine_words
 from cascadia.domain.errors import BadInput
-
-# Of an engine's own words, as much as fits on a line.
-QUOTED = 200
 
 
 def cause(error: APIConnectionError | httpx.HTTPError) -> BaseException:
@@ -47,20 +43,3 @@ def refusal(url: str, status: int, body: bytes, model: str) -> BadInput:
     if status in (429, 503):
         return BadInput("--base-url", told, "wait until the engine is idle, or raise its limits")
     return BadInput("--base-url", told, "check the engine's log")
-
-
-def engine_words(body: bytes) -> str:
-    """The message in an error's body, whichever of the usual shapes it has."""
-    text = body.decode(errors="replace")
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return text[:QUOTED]
-    if isinstance(found, dict):
-        for key in ("error", "detail", "message"):
-            inner = found.get(key, found)
-            if isinstance(inner, dict):
-                found = inner
-            elif inner:
-                return str(inner)[:QUOTED]
-    return text[:QUOTED]

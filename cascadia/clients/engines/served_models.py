@@ -7,8 +7,8 @@ from typing import NamedTuple
 from openai import APIConnectionError, APIStatusError
 
 from cascadia.clients.engines.chat import Chat, Endpoint, reason
-from cascadia.clients.engines.errors import engine_words
 from cascadia.clients.engines.sdk import CONNECT_S
+from cascadia.clients.engines.words import engine_words
 from cascadia.domain.errors import BadInput
 
 BELIEVED = 20

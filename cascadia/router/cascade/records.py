@@ -75,6 +75,8 @@ class Record(Struct):
             entry["tokens"], entry["written"] = spent, written
         if self.ask is not None:
             entry["steps"] = [step.line() for step in self.steps]
+        else:
+            entry.update(("said", step.said) for step in self.steps if step.said is not None)
 
 
 Observer = Callable[[Record], None]

@@ -55,12 +55,14 @@ class ApiError(Exception):
 
 
 class StageFailed(Exception):
-    """No replica of `stage` gave an answer. `kind` is for metrics and logs."""
+    """No replica of `stage` gave an answer. `kind` is for metrics and logs, `said` what the engine told of it, for the
+    client."""
 
-    def __init__(self, stage: str, kind: str) -> None:
+    def __init__(self, stage: str, kind: str, said: str | None = None) -> None:
         super().__init__(f"{stage}: {kind}")
         self.stage = stage
         self.kind = kind
+        self.said = said
 
     def api_error(self) -> ApiError:
         if self.kind in ("first-byte", "total", "deadline"):
@@ -72,7 +74,8 @@ class StageFailed(Exception):
             return ApiError(
                 503, "stage_unavailable", f"No replica of the stage {self.stage!r} is ready.", retry_after_s=2
             )
-        return ApiError(502, "stage_failed", f"The stage {self.stage!r} failed ({self.kind}).")
+        told = f" Its engine answered {self.said}" if self.said else ""
+        return ApiError(502, "stage_failed", f"The stage {self.stage!r} failed ({self.kind}).{told}")
 
 
 class Overloaded(StageFailed):

@@ -25,6 +25,7 @@ from cascadia.router.telemetry.stage_record import Tried
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.deadlines import TICK_S
 from cascadia.router.upstream.errors import NOT_CONNECTED, Kind, UpstreamError
+from cascadia.router.upstream.said import Said
 
 A = TypeVar("A")
 Attempt = Callable[[Replica, Done], Coroutine[Any, Any, A]]
@@ -116,8 +117,9 @@ class Attempts:
         self.budget.earn()
         give_up_s = monotonic() + self.limits.queue_s
         tried: list[Replica] = []
-        # No more of a failure than its kind: the error would hold this frame, and it the request.
+        # No more of a failure than its kind and words: the error would hold this frame, and it the request.
         failure: Kind | None = None
+        said: Said | None = None
         tries = resets = 0
         while True:
             try:
@@ -128,7 +130,7 @@ class Attempts:
             except StageFailed as error:
                 if failure is None or error.kind != "no-replica":
                     raise
-                raise self._gave_up(failure) from None
+                raise self._gave_up(failure, said) from None
             try:
                 if begun is not None and not tried:
                     return await self._once(call, replica, attempt, begun)
@@ -136,7 +138,7 @@ class Attempts:
                     return await self._once(call, replica, attempt)
                 return await self._hedged(call, replica, tried, attempt, usual, drop)
             except UpstreamError as error:
-                failure = error.kind
+                failure, said = error.kind, error.said
                 tried.append(replica)
                 # A replica that is gone has done none of the work: to send it again adds no load.
                 tries += error.kind not in _FREE
@@ -146,7 +148,7 @@ class Attempts:
                     or tries >= self.limits.max_tries
                     or not (error.kind in _GONE or self.budget.take())
                 ):
-                    raise self._gave_up(failure) from None
+                    raise self._gave_up(failure, said) from None
 
     async def _replica(self, call: Call, tried: list[Replica], give_up_s: float) -> Replica:
         """Replica as `admission` has it; the wait is counted, and told to the call's step."""
@@ -187,6 +189,8 @@ class Attempts:
             blameless = error.kind in _BLAMELESS or unread or (late and not self.slow(started_s))
             done(None if blameless else False)
             self.metrics.upstream_error(error.kind)
+            if step is not None and error.said is not None:
+                step.said = error.said.log
             if error.kind == "exhausted":
                 # What this process has none of for one replica it has none of for another.
                 raise StageFailed(self.name, "exhausted") from None
@@ -255,5 +259,7 @@ class Attempts:
         slow_s = self.settings.slow_s
         return slow_s is not None and monotonic() - started_s >= slow_s
 
-    def _gave_up(self, failure: Kind) -> StageFailed:
-        return self.admission.overloaded if failure == "busy" else StageFailed(self.name, failure)
+    def _gave_up(self, failure: Kind, said: Said | None) -> StageFailed:
+        if failure == "busy":
+            return self.admission.overloaded
+        return StageFailed(self.name, failure, said.client if said is not None else None)

@@ -57,6 +57,7 @@ class Replica:
         "_post",
         "_prefix",
         "address",
+        "api_key",
         "breaker",
         "health_request",
         "identity",
@@ -82,6 +83,7 @@ class Replica:
     ) -> None:
         self.name = name
         self.address = settings.address
+        self.api_key = settings.api_key
         self.identity = (
             settings.url,
             settings.address,

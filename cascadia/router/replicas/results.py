@@ -9,6 +9,7 @@ from typing import Generic, TypeVar
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.said import said
 
 T = TypeVar("T")
 Reader = Callable[[bytes, bytes], Awaitable[T]]
@@ -63,8 +64,9 @@ class Live:
         self._done(ok)
 
 
-def refuse(connection: Connection) -> None:
-    """Raises for a status that another replica may not give, and that the client has not caused."""
+def refuse(connection: Connection, body: bytes = b"", key: str | None = None) -> None:
+    """Raises for a status that another replica may not give, and that the client has not caused. `body`: what may be
+    told of it, nothing where the requests of several clients are in one; `key`: the router's own at this engine."""
     answer = connection.answer
     status = answer.status
     # 503 says that something is wrong, unless it says for how long.
@@ -75,7 +77,7 @@ def refuse(connection: Connection) -> None:
     if status == NOT_IMPLEMENTED:
         return
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
-        raise UpstreamError("status", f"HTTP {status}")
+        raise UpstreamError("status", f"HTTP {status}", said=said(status, body, key, ours=status < 500))
 
 
 def _seconds(after: bytes) -> float | None:

@@ -209,7 +209,7 @@ class Stage:
                 self._look_elsewhere(asked)
                 done(None)
             else:
-                refuse(connection)
+                refuse(connection, body, replica.api_key)
             done(True)
             first_at_s = (
                 connection.answer.body_at_s if connection.answer.content_type.startswith(EVENTS) else None
@@ -235,7 +235,7 @@ class Stage:
                         self._look_elsewhere(asked)
                         done(None)
                     else:
-                        refuse(connection)
+                        refuse(connection, body, replica.api_key)
                     live.reply = Reply(connection.answer.status, connection.answer.content_type, body)
                 else:
                     if not connection.answer.content_type.startswith(EVENTS):

@@ -50,6 +50,8 @@ class Step(Struct, gc=False):
     judge_span_id: int = 0
     answer: str | None = None
     """Text of the answer, only where its client wants to see that of each stage."""
+    said: str | None = None
+    """What an engine said that failed last, as a log may have it."""
     tried: Tried | None = None
     """The latest try, where its stage's balancing learns from answers."""
 
@@ -97,7 +99,7 @@ class Step(Struct, gc=False):
 
     def line(self) -> dict[str, Any]:
         """Entry of the log."""
-        return {
+        found = {
             "stage": self.stage,
             "outcome": self.outcome,
             "score": self.score,
@@ -105,6 +107,7 @@ class Step(Struct, gc=False):
             "seconds": round(self.seconds, 6),
             "replica": self.replica,
         }
+        return found if self.said is None else {**found, "said": self.said}
 
     def told(self) -> dict[str, Any]:
         """Explanation to the client: why the answer is whose it is."""

@@ -2,6 +2,8 @@
 
 from typing import Literal, get_args
 
+from cascadia.router.upstream.said import Said
+
 NotConnected = Literal[
     "connect",
     "refused",
@@ -35,6 +37,7 @@ Kind = Literal[
 
 class UpstreamError(Exception):
     """`kind` is one of few words, for metrics and logs; the message holds no text of anyone's request or answer.
+    `said`: what the engine itself said, where it failed with an error of its own.
 
     `stale`: a connection kept from before was closed before any byte of the answer came. That says nothing about the
     engine, and the request may be sent again on a fresh one. `after_s`: when a busy engine wants to be asked again.
@@ -43,16 +46,23 @@ class UpstreamError(Exception):
     """
 
     def __init__(
-        self, kind: Kind, message: str = "", *, stale: bool = False, after_s: float | None = None
+        self,
+        kind: Kind,
+        message: str = "",
+        *,
+        stale: bool = False,
+        after_s: float | None = None,
+        said: Said | None = None,
     ) -> None:
         super().__init__(message or kind)
         self.kind: Kind = kind
         self.stale = stale
         self.after_s = after_s
+        self.said = said
 
     @property
     def fresh(self) -> "UpstreamError":
         """The same, to be raised by whoever keeps this one: an error that was raised holds all frames on its way, and
         with them the request and what keeps the error. Only a collection of garbage would end that.
         """
-        return UpstreamError(self.kind, str(self), stale=self.stale, after_s=self.after_s)
+        return UpstreamError(self.kind, str(self), stale=self.stale, after_s=self.after_s, said=self.said)
