@@ -16,6 +16,8 @@ from cascadia.router.replicas.results import Live
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.said import said
+from cascadia.router.upstream.told_failure import last_failure
 
 TAIL_BYTES = 2048
 """Of a stream, kept to see whether it ended as it should, and with which usage."""
@@ -52,11 +54,18 @@ async def relay(
         if not passed.ended:
             raise UpstreamError("unreadable", "a stream without its end")
         # From here on the connection may serve another request, whatever becomes of this client.
-        ok = True
+        told = None if passed.response else last_failure(bytes(passed.tail))
+        ok = told is None or told.status < 500
         held = passed.held
         rest = noting.part(held) + noting.rest() if noting else held
         _told(step, stage, bytes(passed.tail), passed.events, exchange)
         exchange.last_part(rest)
+        if told is not None:
+            step.ended("refused" if ok else "status")
+            if not ok:
+                # The client has it from the engine; log, metrics and breaker would else take it for an answer.
+                step.said = said(told.status, told.body, None).log
+                raise UpstreamError("status", said=said(told.status, told.body, None))
     except (UpstreamError, OverflowError) as error:
         # Not the error itself: it would hold this frame, which would hold it.
         kind = error.kind if isinstance(error, UpstreamError) else "too-large"
@@ -74,12 +83,12 @@ async def relay(
 class _Passed:
     """Parts of a stream that were passed on. `tail` is its end."""
 
-    __slots__ = ("_ended", "_events", "_exchange", "_noting", "_response", "_seen_bytes", "_whole", "tail")
+    __slots__ = ("_ended", "_events", "_exchange", "_noting", "_seen_bytes", "_whole", "response", "tail")
 
     def __init__(self, exchange: Exchange, noting: Noting | None, *, response: bool) -> None:
         self._exchange = exchange
         self._noting = noting
-        self._response = response
+        self.response = response
         self._ended = False
         self._events = self._seen_bytes = 0
         # A part may end within an event: half of one is held back, so that an error event after it can be read.
@@ -117,7 +126,7 @@ class _Passed:
         tail = self.tail
         tail += data
         # A response ends with an event of its own, which holds all of it, or with one that says what failed.
-        if self._response and not self._ended:
+        if self.response and not self._ended:
             self._ended = any(found(tail) for found in ENDED)
         # Cut at twice its size, not at each part: that would copy it as often.
         if len(tail) > 2 * TAIL_BYTES:
@@ -144,7 +153,7 @@ class _Passed:
     @property
     def ended(self) -> bool:
         """Tells whether it ended as it should."""
-        return self._ended if self._response else DONE in self.tail
+        return self._ended if self.response else DONE in self.tail
 
 
 def _estimate(step: Step, parts: int, exchange: Exchange) -> None:

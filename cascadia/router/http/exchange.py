@@ -136,7 +136,10 @@ class Exchange(Struct, eq=False):
         client.finished(lasting=lasting)
 
     def error(self, error: ApiError) -> None:
-        """Writes the error in place of an answer, or where a stream has begun as its last event."""
+        """Writes the error in place of an answer, or where a stream has begun as its last event; nothing where that has
+        ended, with the engine's own."""
+        if self._done:
+            return
         if self.status:
             self.last_part(b"data: " + error.body + b"\n\n")
             return

@@ -24,6 +24,7 @@ from cascadia.router.openai.bounded import (
     turn_after,
 )
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.told_failure import told_failure
 
 T = TypeVar("T")
 DONE = b"[DONE]"
@@ -204,7 +205,7 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     except NOT_JSON:
         raise UpstreamError("unreadable", "no answer in JSON") from None
     if not (_lists_something(found.choices) or found.holds_something):
-        raise UpstreamError("unreadable", "an answer without content")
+        raise told_failure(body) or UpstreamError("unreadable", "an answer without content")
     return found.usage.counted if found.usage is not None else Usage()
 
 
@@ -238,7 +239,7 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
     try:
         found = await _document_of(body)
     except NOT_JSON:
-        raise UpstreamError("unreadable", "no completion in JSON") from None
+        raise told_failure(body) or UpstreamError("unreadable", "no completion in JSON") from None
     choices: dict[int, _Gathered] = {}
     _add(choices, found.choices)
     return _written(choices, _usage(found.usage), found.cascadia_probe)
@@ -258,7 +259,7 @@ async def read_events(content_type: bytes, body: bytes) -> Written:
                 continue
             found = read_event(data)
             if bytes(found.error) not in (b"", b"null"):
-                raise UpstreamError("unreadable", "an error in the stream")
+                raise told_failure(data) or UpstreamError("unreadable", "an error in the stream")
             _add(choices, found.choices)
             if found.usage is not None:
                 usage = _usage(found.usage)

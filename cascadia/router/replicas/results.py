@@ -67,11 +67,14 @@ class Live:
 def refuse(connection: Connection, body: bytes = b"", key: str | None = None) -> None:
     """Raises for a status that another replica may not give, and that the client has not caused. `body`: what may be
     told of it, nothing where the requests of several clients are in one; `key`: the router's own at this engine."""
-    answer = connection.answer
-    status = answer.status
+    refuse_status(connection.answer.status, connection.answer.retry_after, body, key)
+
+
+def refuse_status(status: int, retry_after: bytes, body: bytes, key: str | None) -> None:
+    """Raises as `refuse`, of a status that came with the answer or within it."""
     # 503 says that something is wrong, unless it says for how long.
-    if status in _BUSY or (status == 503 and answer.retry_after):
-        raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(answer.retry_after))
+    if status in _BUSY or (status == 503 and retry_after):
+        raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(retry_after))
     if status == _FORBIDDEN:
         raise UpstreamError("forbidden", f"HTTP {status}")
     if status == NOT_IMPLEMENTED:

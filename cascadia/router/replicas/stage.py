@@ -23,15 +23,17 @@ from cascadia.router.replicas.admission import Admission
 from cascadia.router.replicas.attempts import Attempts, Begun
 from cascadia.router.replicas.dns_names import name_at
 from cascadia.router.replicas.replica import Call, Replica, kind_of
-from cascadia.router.replicas.results import MISSING, Done, Live, Reader, Reply, refuse
+from cascadia.router.replicas.results import MISSING, Done, Live, Reader, Reply, refuse, refuse_status
 from cascadia.router.replicas.wait_queue import WaitQueue
 from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.told_failure import ToldFailure, first_failure
 
 T = TypeVar("T")
+JSON_TYPE = b"application/json"
 
 LIMITS = {"chat": "max_tokens", "completions": "max_tokens", "responses": "max_output_tokens"}
 """What each API calls the most tokens of an answer; embeddings have none."""
@@ -200,21 +202,24 @@ class Stage:
                 body = await connection.whole()
             finally:
                 replica.pool.release(connection)
-            status = connection.answer.status
+            status, content_type = connection.answer.status, connection.answer.content_type
             found: T | None = None
             if status == 200:
-                found = await read(connection.answer.content_type, body)
-                self.admission.took(monotonic() - started_s)
+                try:
+                    found = await read(content_type, body)
+                except ToldFailure as told:
+                    refuse_status(told.status, b"", told.body, replica.api_key)
+                    status, content_type, body = told.status, JSON_TYPE, told.body
+                else:
+                    self.admission.took(monotonic() - started_s)
             elif self._lacks(replica, connection.answer.status, call):
                 self._look_elsewhere(asked)
                 done(None)
             else:
                 refuse(connection, body, replica.api_key)
             done(True)
-            first_at_s = (
-                connection.answer.body_at_s if connection.answer.content_type.startswith(EVENTS) else None
-            )
-            return Reply(status, connection.answer.content_type, body, found, first_at_s)
+            first_at_s = connection.answer.body_at_s if content_type.startswith(EVENTS) else None
+            return Reply(status, content_type, body, found, first_at_s)
 
         hedge = self.attempts.hedge
         return await self.attempts.persist(call, attempt, hedge.whole if hedge else None, _forget, begun)
@@ -244,6 +249,10 @@ class Stage:
                     live.first = await connection.some()
                     if not live.first:
                         raise UpstreamError("unreadable", "an empty event stream")
+                    # Nothing has been sent on: another replica, or another stage, may still answer.
+                    if (told := first_failure(live.first)) is not None:
+                        refuse_status(told.status, b"", told.body, replica.api_key)
+                        live.reply = Reply(told.status, JSON_TYPE, told.body)
             except BaseException:
                 replica.pool.release(connection)
                 raise

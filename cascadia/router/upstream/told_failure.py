@@ -1,0 +1,59 @@
+"""Failures that an engine tells within a 200: vLLM and SGLang in an event of a stream, which has begun by then; some
+APIs in place of a whole answer."""
+
+import orjson
+
+from cascadia.router.upstream.errors import UpstreamError
+
+_MOST_BYTES = 16 * 1024
+_ERROR = b'"error"'
+UNKNOWN = 500
+"""Status of a failure that has none."""
+
+
+class ToldFailure(UpstreamError):
+    """`status` is that of HTTP by the engine's words, `body` the whole of what it told: JSON as of another status."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        super().__init__("unreadable", f"an error of status {status} within a 200")
+        self.status = status
+        self.body = body
+
+    @property
+    def fresh(self) -> "ToldFailure":
+        return ToldFailure(self.status, self.body)
+
+
+def told_failure(data: bytes) -> ToldFailure | None:
+    """The failure that a whole answer, or the data of one event, tells; None for any other."""
+    if len(data) > _MOST_BYTES or _ERROR not in data:
+        return None
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    # An answer may have an empty `error` beside its choices; vLLM's older shape is `{"object": "error", ...}`.
+    if not isinstance(found, dict) or "choices" in found:
+        return None
+    error = found.get("error") or (found if found.get("object") == "error" else None)
+    if error is None:
+        return None
+    said = str(error.get("code")) if isinstance(error, dict) else ""
+    status = int(said) if said.isdecimal() and len(said) == 3 else UNKNOWN
+    return ToldFailure(status if 400 <= status < 600 else UNKNOWN, data)
+
+
+def first_failure(part: bytes) -> ToldFailure | None:
+    """The failure that a stream begins with, where its first part has the event whole."""
+    for line in part[:_MOST_BYTES].splitlines(keepends=True):
+        if line.startswith(b"data:"):
+            return told_failure(line[5:].strip()) if line.endswith(b"\n") else None
+        if line.strip() and not line.startswith(b":"):
+            return None
+    return None
+
+
+def last_failure(tail: bytes) -> ToldFailure | None:
+    """The failure that a stream ends with; `tail` is its end."""
+    at = tail.rfind(b"data:", 0, max(0, tail.rfind(_ERROR)))
+    return None if at < 0 else told_failure(tail[at + 5 :].partition(b"\n")[0].strip())
