@@ -21,6 +21,7 @@ from cascadia.router.gates.usage import counted
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed, kept
+from cascadia.router.openai.stream_usage import estimated
 from cascadia.router.replicas.results import LACKING, Reply
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE
@@ -225,9 +226,12 @@ class Cascade:
         written = reply.found
         if ask.explain:
             step.answer = written.choices[0].text if written.choices else ""
-        decision.total = decision.total.plus(written.usage)
         stage.counted(written.usage, step)
-        step.used(*written.usage)
+        took = written.usage
+        if not any(took):
+            took = estimated(call.body, sum(choice.length for choice in written.choices))
+        decision.total = decision.total.plus(took)
+        step.used(*took)
         if reply.first_at_s is not None:
             step.first_at_s = reply.first_at_s
             stage.metrics.ttft.observe(reply.first_at_s - step.started_at_s)

@@ -11,8 +11,8 @@ from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.telemetry.trace_context import Trace
 
 LEFT = "left"
-_GIVEN_UP = frozenset({LEFT, "deadline"})
-"""How a turn ends that its client gave up, or whose time it had set itself: the engine has read the prompt."""
+_READ = frozenset({LEFT, "deadline", "accepted", "score", "threshold", "judge"})
+"""How a turn ends whose engine has read the prompt: it has answered, or its client gave it up, or had set its time."""
 
 
 class Record(Struct):
@@ -66,7 +66,7 @@ class Record(Struct):
             if not step.outcome:
                 step.outcome = entry.get("error") or LEFT
                 step.ended_at_s = ended_at_s
-            if not step.input_tokens and (step.output_tokens or (step.tries and step.outcome in _GIVEN_UP)):
+            if not step.input_tokens and (step.output_tokens or (step.tries and step.outcome in _READ)):
                 step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
             read = step.input_tokens
             spent[step.stage] = spent.get(step.stage, 0) + step.all_tokens

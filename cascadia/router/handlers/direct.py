@@ -9,6 +9,7 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.answers import Usage, read_usage
 from cascadia.router.openai.requests import BYTES_PER_TOKEN, OTHER_NAMES, WRITTEN, Fields, rewritten
 from cascadia.router.openai.responses import refers_elsewhere
+from cascadia.router.openai.stream_usage import estimated, text_bytes
 from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
@@ -76,11 +77,13 @@ async def straight(
 
 def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usage) -> None:
     """The engine's whole answer, to the client as it is."""
+    step = call.step
+    stage.counted(usage, step)
+    if not any(usage):
+        usage = estimated(call.body, text_bytes(body) if exchange.head.api in WRITTEN else 0)
     input_tokens, output_tokens = usage
     if exchange.reservation is not None:
         exchange.reservation.spent = input_tokens + output_tokens
-    step = call.step
-    stage.counted(usage, step)
     if step is not None:
         step.used(input_tokens, output_tokens)
         stage.metrics.seconds.observe(step.ended("accepted"))

@@ -70,6 +70,11 @@ class Choice:
     logprobs: list[bytes] = field(default_factory=list)
     probed: Probed | None = None
 
+    @property
+    def length(self) -> int:
+        """Letters that its model wrote."""
+        return len(self.text) + sum(len(call.arguments) for call in self.calls)
+
 
 @dataclass(frozen=True, slots=True)
 class Written:
@@ -128,11 +133,15 @@ class _LightUsage(Struct, gc=False):
     completion_tokens: int | None = None
     input_tokens: int | None = None
     output_tokens: int | None = None
+    total_tokens: int | None = None
+    """All that rankings of vLLM's and Jina's say."""
 
     @property
     def counted(self) -> Usage:
         read = self.prompt_tokens or self.input_tokens
         wrote = self.completion_tokens or self.output_tokens
+        if not read and not wrote:
+            read = self.total_tokens
         return Usage(tokens_said(read) if read else 0, tokens_said(wrote) if wrote else 0)
 
 

@@ -78,7 +78,10 @@ class Ranked(NamedTuple):
 
 
 class _Usage(Struct):
+    """Some rankings have no other count than that of all tokens."""
+
     prompt_tokens: int | None = None
+    total_tokens: int | None = None
     exits: Exits | None = None
 
 
@@ -305,7 +308,7 @@ def margin_at(scores: Sequence[float], cut: int) -> float:
 
 
 def _counted(usage: _Usage | None) -> Usage:
-    return Usage(tokens_said(usage.prompt_tokens) if usage else 0, 0)
+    return Usage(tokens_said(usage.prompt_tokens or usage.total_tokens) if usage else 0, 0)
 
 
 def _exits(usage: _Usage | None) -> Exits | None:

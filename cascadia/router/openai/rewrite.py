@@ -28,6 +28,8 @@ from cascadia.router.openai.responses import FINALS, final_usage
 
 _NULL = Raw(b"null")
 _usage = looks_for(b'"usage"')
+NONE = (b"", b"null")
+"""Log-probabilities of an event that has none: vLLM's have `null`, and stay as they are."""
 NOTES_MAX = 16
 """Of a stream: an engine tells its usage once, or a few times."""
 
@@ -82,7 +84,7 @@ async def _events(
                 if not usage:
                     continue
                 data = with_note(data, note)
-            elif logprobs != ALL and any(bytes(choice.logprobs) for choice in event.choices):
+            elif logprobs != ALL and any(bytes(choice.logprobs) not in NONE for choice in event.choices):
                 data = await with_logprobs(data, logprobs)
         yield data
 

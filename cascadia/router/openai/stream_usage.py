@@ -1,7 +1,8 @@
-"""Tokens that a stream that is passed on took: as its usage says, or by its events and texts where it says nothing."""
+"""Tokens that an answer took whose engine does not say it, or whose stream is passed on: by its events and texts."""
 
 import re
 
+from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import LONG_BYTES, MOST_TOKENS, SMALL_BYTES
 
 _TAIL_BYTES = 4096
@@ -12,6 +13,16 @@ _TEXT = re.compile(
 )
 _BYTES_A_TOKEN = 4
 _OUTPUT = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d{1,12})')
+
+
+def estimated(request: bytes, text_bytes: int) -> Usage:
+    """Tokens of an answer with so many bytes of text whose engine told none: nobody answers for nothing."""
+    return Usage(max(1, len(request) // _BYTES_A_TOKEN), text_bytes // _BYTES_A_TOKEN)
+
+
+def text_bytes(body: bytes | bytearray) -> int:
+    """Bytes of text in an answer, or in the beginning of a long one."""
+    return sum(map(len, _TEXT.findall(body, 0, SMALL_BYTES)))
 
 
 class StreamUsage:
@@ -44,7 +55,7 @@ class StreamUsage:
         self._seen(fresh)
 
     def _seen(self, fresh: bytes | bytearray) -> None:
-        self._text_bytes += sum(map(len, _TEXT.findall(fresh, 0, SMALL_BYTES)))
+        self._text_bytes += text_bytes(fresh)
         # Of a long part as many in all of it as in its beginning.
         looked_at = min(len(fresh), LONG_BYTES)
         self._events += fresh.count(b"data:", 0, looked_at) * len(fresh) // max(1, looked_at)

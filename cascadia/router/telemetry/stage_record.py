@@ -62,8 +62,9 @@ class Step(Struct, gc=False):
         return now_s - self.started_at_s
 
     def used(self, input_tokens: int, output_tokens: int) -> None:
-        """Notes tokens as the engine counted."""
-        self.input_tokens, self.output_tokens, self.counted = input_tokens, output_tokens, True
+        """Notes tokens as the engine counted; none where it did not say."""
+        self.input_tokens, self.output_tokens = input_tokens, output_tokens
+        self.counted = bool(input_tokens or output_tokens)
 
     def again(self, input_tokens: int, output_tokens: int) -> None:
         self.again_input_tokens += input_tokens

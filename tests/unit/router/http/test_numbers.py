@@ -81,7 +81,8 @@ def test_what_no_answer_can_have_is_not_counted(path: str, begin: str, end: str,
                 assert (found.status_code, found.headers["x-cascadia-stage"]) == (200, "small")
             assert up.router.service.running == 0
             up.router.journal.flush()
-            assert [line["tokens"] for line in up.lines] == [{"small": 0}] * 2
+            # Nor is it for nothing: as of an engine that says none, by its length.
+            assert [0 < line["tokens"]["small"] < 50 for line in up.lines] == [True] * 2
             assert b"cascadia_in_flight 0.0" in generate_latest(up.router.metrics.registry)
 
     run(main)

@@ -202,3 +202,27 @@ def test_prompts_are_texts_or_lists_of_tokens(prompt: Any, count: int) -> None:
 )
 def test_numbers_are_read_as_engines_read_them(given: str, limit: int | None) -> None:
     assert read_fields(b'{"model": "m", "max_tokens": %s}' % given.encode()).output_limit == limit
+
+
+def test_a_held_stream_without_log_probabilities_stays_byte_for_byte() -> None:
+    """vLLM writes `logprobs: null` into each event; nothing of it is read anew."""
+    events = [
+        {"id": "c", "choices": [{"index": 0, "delta": {"content": text}, "logprobs": None}], "x": 1.50}
+        for text in ("fo", "ur")
+    ]
+
+    async def nulls(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        for each in events:
+            event(writer, each)
+        event(writer, "[DONE]")
+        writer.write(b"0\r\n\r\n")
+
+    async def main() -> None:
+        engines = FakeEngine(answer=nulls), FakeEngine("strong")
+        gate = ScriptedGate({"four": 90.0})
+        async with started(*engines), running(stages(*engines, thresholds=(50,)), gate) as up:
+            answer = await up.chat(stream=True)
+        assert answer.text == "".join(f"data: {json.dumps(each)}\n\n" for each in events) + "data: [DONE]\n\n"
+
+    run(main)

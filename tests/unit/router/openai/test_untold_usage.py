@@ -1,0 +1,66 @@
+"""No answer is for nothing: tokens are counted as an engine tells them, whichever way, or by its length."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from cascadia.router.openai.one_pass import ranked_in
+from cascadia.testing.engines import Answer, FakeEngine, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages
+
+TEXT = "four words of it " * 10
+CHAT = {"choices": [{"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}]}
+CALL = {"function": {"name": "f", "arguments": TEXT}}
+CALLED = {"choices": [{"index": 0, "message": {"content": None, "tool_calls": [CALL]}}]}
+BEST = {"index": 0, "relevance_score": 0.5}
+EMBEDDED = {"data": [{"embedding": [0.1]}]}
+ASKED: dict[str, Any] = {"messages": [{"role": "user", "content": "x" * 400}]}
+RANKED = {"query": "q" * 200, "documents": ["d" * 200]}
+
+
+def says(document: Any) -> Answer:
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 200, json.dumps(document).encode())
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("path", "model", "asked", "document", "tokens", "written"),
+    [
+        ("/v1/chat/completions", "small", ASKED, CHAT, (130, 190), 42),
+        ("/v1/chat/completions", "small", ASKED, CALLED, (130, 190), 42),
+        ("/v1/chat/completions", "cascadia", ASKED, CHAT, (130, 190), 42),
+        ("/v1/chat/completions", "cascadia", ASKED, CALLED, (130, 190), 42),
+        ("/v1/chat/completions", "small", ASKED, CHAT | {"usage": None}, (130, 190), 42),
+        ("/v1/completions", "small", {"prompt": "x" * 400}, {"choices": [{"index": 0, "text": TEXT}]}, (130, 190), 42),
+        ("/v1/rerank", "small", RANKED, [{"score": 0.5, "document": TEXT, "index": 0}], (100, 130), 0),
+        ("/v1/rerank", "small", RANKED, {"results": [BEST | {"document": {"text": TEXT}}]}, (100, 130), 0),
+        ("/v1/rerank", "small", RANKED, {"results": [BEST], "usage": {"total_tokens": 56}}, (56, 56), 0),
+        ("/v1/embeddings", "small", {"input": "x" * 400}, EMBEDDED, (100, 130), 0),
+        ("/v1/embeddings", "small", {"input": "x"}, EMBEDDED | {"usage": {"prompt_tokens": 3, "total_tokens": 3}}, (3, 3), 0),
+    ],
+)  # fmt: skip
+def test_tokens_are_as_told_or_by_length(
+    path: str, model: str, asked: dict[str, Any], document: Any, tokens: tuple[int, int], written: int
+) -> None:
+    async def main() -> None:
+        engines = FakeEngine(answer=says(document)), FakeEngine("strong")
+        gate = ScriptedGate({TEXT: 90.0, "": 90.0})
+        async with started(*engines), running(stages(*engines, thresholds=(50,)), gate) as up:
+            answer = await up.client.post(path, json={"model": model} | asked)
+            assert answer.status_code == 200
+        (line,) = up.lines
+        least, most = tokens
+        assert least <= line["tokens"]["small"] <= most
+        assert line["written"]["small"] == written
+
+    run(main)
+
+
+@pytest.mark.parametrize("names", [["prompt_tokens"], ["total_tokens"], ["prompt_tokens", "total_tokens"]])
+def test_a_ranking_s_tokens_are_told_in_either_way(names: list[str]) -> None:
+    body = {"results": [BEST], "usage": dict.fromkeys(names, 56)}
+    assert ranked_in(b"application/json", json.dumps(body).encode()).usage == (56, 0)
