@@ -4,7 +4,7 @@ An answer that is no answer (not JSON, no choices, a stream that breaks off) is 
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -85,23 +85,37 @@ class Written:
 
 
 class _Function(Struct):
+    """`arguments`: of some engines as an object, which clients get as it is."""
+
     name: str | None = None
-    arguments: str | None = None
+    arguments: str | dict[str, Raw] | None = None
 
 
 class _Call(Counted):
-    index: int = 0
+    index: int | None = 0
     function: _Function | None = None
 
 
+class _Part(Counted):
+    """Of a content in parts; one that is thought has no `text` of its own."""
+
+    text: str | None = None
+
+
 class _Message(Struct):
-    content: str | None = None
+    content: str | list[_Part] | None = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
 
+    @property
+    def said(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(part.text or "" for part in self.content)
+        return self.content or self.refusal or ""
+
 
 class _Choice(Counted):
-    index: int = 0
+    index: int | None = 0
     message: _Message | None = None
     delta: _Message | None = None
     text: str | None = None
@@ -110,8 +124,10 @@ class _Choice(Counted):
 
 
 class _Usage(Struct):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    """Numbers of JSON, which some write as 12.0."""
+
+    prompt_tokens: int | float | None = None
+    completion_tokens: int | float | None = None
 
 
 class _Document(Struct):
@@ -121,7 +137,7 @@ class _Document(Struct):
 
 
 class _Event(Struct):
-    choices: list[_Choice] = []
+    choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Raw = Raw()
 
@@ -129,11 +145,11 @@ class _Event(Struct):
 class _LightUsage(Struct, gc=False):
     """Token counts in either vocabulary of OpenAI's."""
 
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: int | float | None = None
+    completion_tokens: int | float | None = None
+    input_tokens: int | float | None = None
+    output_tokens: int | float | None = None
+    total_tokens: int | float | None = None
     """All that rankings of vLLM's and Jina's say."""
 
     @property
@@ -269,7 +285,7 @@ async def read_events(content_type: bytes, body: bytes) -> Written:
             found = read_event(data)
             if bytes(found.error) not in (b"", b"null"):
                 raise told_failure(data) or UpstreamError("unreadable", "an error in the stream")
-            _add(choices, found.choices)
+            _add(choices, found.choices or ())
             if found.usage is not None:
                 usage = _usage(found.usage)
         if len(part) < len(body):
@@ -332,14 +348,14 @@ class _Gathered:
         return Choice("".join(self.texts), calls, self.finish, self.logprobs)
 
 
-def _add(choices: dict[int, _Gathered], found: list[_Choice]) -> None:
+def _add(choices: dict[int, _Gathered], found: Iterable[_Choice]) -> None:
     for part in found:
-        choice = choices.get(part.index)
+        choice = choices.get(part.index or 0)
         if choice is None:
-            choice = choices[part.index] = _Gathered()
+            choice = choices[part.index or 0] = _Gathered()
         message = part.message or part.delta
         if message is not None:
-            choice.texts.append(message.content or message.refusal or "")
+            choice.texts.append(message.said)
             for call in message.tool_calls or ():
                 _add_call(choice, call, whole=part.message is not None)
         if part.text:
@@ -355,13 +371,15 @@ def _add_call(choice: _Gathered, call: _Call, *, whole: bool) -> None:
     name.
     """
     name = (call.function.name if call.function else None) or ""
-    arguments = (call.function.arguments if call.function else None) or ""
-    if whole or not 0 <= call.index < len(choice.calls):
+    given = (call.function.arguments if call.function else None) or ""
+    arguments = given if isinstance(given, str) else msgspec.json.encode(given).decode()
+    at = len(choice.calls) if call.index is None else call.index
+    if whole or not 0 <= at < len(choice.calls):
         choice.calls.append((name, [arguments]))
         return
-    before, parts = choice.calls[call.index]
+    before, parts = choice.calls[at]
     parts.append(arguments)
-    choice.calls[call.index] = (before or name, parts)
+    choice.calls[at] = (before or name, parts)
 
 
 def _usage(found: _Usage | None) -> Usage:

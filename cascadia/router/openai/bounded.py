@@ -59,9 +59,9 @@ def decoded(decoder: "msgspec.json.Decoder[T]", content: bytes) -> T:
     return decoder.decode(content)
 
 
-def tokens_said(count: int | None) -> int:
+def tokens_said(count: float | None) -> int:
     """Tokens as an engine counts them; 0 where it does not, or says what no answer has."""
-    return count if count is not None and 0 <= count <= MOST_TOKENS else 0
+    return int(count) if count is not None and 0 <= count <= MOST_TOKENS else 0
 
 
 def _count() -> None:

@@ -80,8 +80,8 @@ class Ranked(NamedTuple):
 class _Usage(Struct):
     """Some rankings have no other count than that of all tokens."""
 
-    prompt_tokens: int | None = None
-    total_tokens: int | None = None
+    prompt_tokens: int | float | None = None
+    total_tokens: int | float | None = None
     exits: Exits | None = None
 
 

@@ -84,7 +84,9 @@ async def _events(
                 if not usage:
                     continue
                 data = with_note(data, note)
-            elif logprobs != ALL and any(bytes(choice.logprobs) not in NONE for choice in event.choices):
+            elif logprobs != ALL and any(
+                bytes(choice.logprobs) not in NONE for choice in event.choices or ()
+            ):
                 data = await with_logprobs(data, logprobs)
         yield data
 
