@@ -273,11 +273,9 @@ class Service:
     def _not_cascaded(self, exchange: Exchange) -> str | None:
         """Reason why the cascade does not answer at this path; None where it does."""
         path, task, api = exchange.head.path.decode(), self.settings.task, exchange.head.api
-        if api == "embeddings":
-            stages = ", ".join(self.order)
-            return (
-                f"Embeddings of two models cannot be compared, so they do not cascade; name one of {stages}."
-            )
+        if api in ("embeddings", "score"):
+            what, stages = "Scores" if api == "score" else "Embeddings", ", ".join(self.order)
+            return f"{what} of two models cannot be compared, so they do not cascade; name one of {stages}."
         if (api if api in ("classify", "rerank") else "generate") == task:
             return None
         paths = "/v1/chat/completions" if task == "generate" else f"/v1/{task}"

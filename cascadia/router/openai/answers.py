@@ -168,11 +168,13 @@ class _Light(Struct, gc=False):
     data: Raw = Raw(b"null")
     output: Raw = Raw(b"null")
     results: Raw = Raw(b"null")
+    scores: Raw = Raw(b"null")
+    """SGLang's, of texts."""
     usage: _LightUsage | None = None
 
     @property
     def holds_something(self) -> bool:
-        return any(map(_lists_something, (self.choices, self.data, self.output, self.results)))
+        return any(map(_lists_something, (self.choices, self.data, self.output, self.results, self.scores)))
 
 
 def _short(decoder: "msgspec.json.Decoder[T]", told: Raw) -> T | None:

@@ -59,6 +59,7 @@ def completion_paths() -> dict[str, Any]:
         "/v1/embeddings": {"post": _post("Embed texts; of a stage only.", given)},
         "/v1/classify": {"post": _post("Classify texts.", given)},
         "/v1/rerank": {"post": _post("Rank documents by what they say of a query.", ranked)},
+        "/v1/score": {"post": _post("Score pairs of texts, as vLLM and SGLang do; of a stage only.", {})},
         "/v1/responses": {"post": _post("Answer with OpenAI's responses.", given)},
     }
 

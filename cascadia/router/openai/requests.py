@@ -26,7 +26,7 @@ from cascadia.router.openai.bounded import (
 )
 from cascadia.router.openai.errors import ApiError
 
-Api = Literal["chat", "completions", "embeddings", "responses", "classify", "rerank"]
+Api = Literal["chat", "completions", "embeddings", "responses", "classify", "rerank", "score"]
 WRITTEN: tuple[Api, ...] = ("chat", "completions", "responses")
 """Whose answers a model writes, token by token; all others are answered in one pass."""
 
@@ -40,9 +40,16 @@ APIS: dict[str, Api] = {
     "/v1/rerank": "rerank",
     "/rerank": "rerank",
     "/v2/rerank": "rerank",
+    "/v1/score": "score",
+    "/score": "score",
 }
 
-OTHER_NAMES = {b"/classify": b"/v1/classify", b"/rerank": b"/v1/rerank", b"/v2/rerank": b"/v1/rerank"}
+OTHER_NAMES = {
+    b"/classify": b"/v1/classify",
+    b"/rerank": b"/v1/rerank",
+    b"/v2/rerank": b"/v1/rerank",
+    b"/score": b"/v1/score",
+}
 """Paths under which vLLM serves the same, with the one that other engines have."""
 OWN_FIELDS = ("max_stage", "min_stage", "deadline_ms", "score_min", "quality_min", "priority", "exits")
 """Of the cascade, not of OpenAI's API: no engine sees them."""

@@ -26,7 +26,7 @@ def told(message: Any) -> bytes:
     ("body", "client", "log"),
     [
         (told(OUT_OF_MEMORY), OUT_OF_MEMORY, "CUDA out of memory. Tried to allocate … (GPU …)"),
-        (b'{"object": "error", "message": "EngineDeadError: see stack trace"}',) + 2 * ("EngineDeadError: see stack trace",),
+        (b'{"object": "error", "message": "EngineDeadError: see trace"}',) + 2 * ("EngineDeadError: see trace",),
         (b'{"detail": "Internal Server Error"}',) + 2 * ("Internal Server Error",),
         (b"Internal Server Error",) + 2 * ("Internal Server Error",),
         # llama.cpp, of a tool call that it cannot read: the model's own text.
