@@ -17,7 +17,7 @@ from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.errors import UpstreamError
 from cascadia.router.upstream.said import said
-from cascadia.router.upstream.told_failure import last_failure
+from cascadia.router.upstream.told_failure import ToldFailure, failed_response, last_failure
 
 TAIL_BYTES = 2048
 """Of a stream, kept to see whether it ended as it should, and with which usage."""
@@ -54,11 +54,12 @@ async def relay(
         if not passed.ended:
             raise UpstreamError("unreadable", "a stream without its end")
         # From here on the connection may serve another request, whatever becomes of this client.
-        told = None if passed.response else last_failure(bytes(passed.tail))
+        tail = bytes(passed.tail)
+        told = passed.told if passed.response else last_failure(tail)
         ok = told is None or told.status < 500
         held = passed.held
         rest = noting.part(held) + noting.rest() if noting else held
-        _told(step, stage, bytes(passed.tail), passed.events, exchange)
+        _told(step, stage, tail, passed.events, exchange)
         exchange.last_part(rest)
         if told is not None:
             step.ended("refused" if ok else "status")
@@ -81,15 +82,26 @@ async def relay(
 
 
 class _Passed:
-    """Parts of a stream that were passed on. `tail` is its end."""
+    """Parts of a stream that were passed on. `tail` is its end; `told` the failure that a response ends with."""
 
-    __slots__ = ("_ended", "_events", "_exchange", "_noting", "_seen_bytes", "_whole", "response", "tail")
+    __slots__ = (
+        "_ended",
+        "_events",
+        "_exchange",
+        "_noting",
+        "_seen_bytes",
+        "_whole",
+        "response",
+        "tail",
+        "told",
+    )
 
     def __init__(self, exchange: Exchange, noting: Noting | None, *, response: bool) -> None:
         self._exchange = exchange
         self._noting = noting
         self.response = response
         self._ended = False
+        self.told: ToldFailure | None = None
         self._events = self._seen_bytes = 0
         # A part may end within an event: half of one is held back, so that an error event after it can be read.
         self._whole = WholeEvents()
@@ -128,6 +140,8 @@ class _Passed:
         # A response ends with an event of its own, which holds all of it, or with one that says what failed.
         if self.response and not self._ended:
             self._ended = any(found(tail) for found in ENDED)
+            # Now, while its last event is there whole.
+            self.told = failed_response(bytes(tail)) if self._ended else None
         # Cut at twice its size, not at each part: that would copy it as often.
         if len(tail) > 2 * TAIL_BYTES:
             self._look()

@@ -5,6 +5,7 @@ background). Such a request means that engine and goes straight to its stage; an
 """
 
 import asyncio
+import re
 from typing import TypeVar
 
 import msgspec
@@ -34,9 +35,14 @@ from cascadia.router.openai.texts import Turn, text_of
 from cascadia.router.upstream.errors import UpstreamError
 
 FINAL = (b"response.completed", b"response.incomplete")
-ENDED = [looks_for(mark) for mark in (*FINAL, b"response.failed", b'"error"')]
+FINALS = [looks_for(mark) for mark in FINAL]
+ENDED = [
+    # With its quotation marks: an answer's own text has a backslash in front of them, and may speak of anything. Each
+    # event with a response in it has an `error`, which is null.
+    re.compile(rb'"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"').search,
+    re.compile(rb'data:\s*\{"error"').search,
+]
 """Searches for what the last event of a stream has."""
-FINALS = ENDED[: len(FINAL)]
 _reference = looks_for(b'"item_reference"')
 _NULL = Raw(b"null")
 

@@ -29,16 +29,16 @@ _FAULTS = frozenset(
     """a access after aborted abort allocate allocated allocation an and assertion at attention bad batch be because
     been before block blocks broken busy by cache cancelled cannot capacity chat client close closed code compile
     completion connect connection context core could crash crashed cublas cuda cudnn dead decode device did died
-    disk does down driver empty encountered engine error event exceeded exception exited expired failed failure
-    fatal file for found free full gateway generate generation gpu graph grammar has hip illegal in index initialize
-    initialized insufficient internal invalid is issue kernel key killed kv launch layer length limit load loaded
-    loading logits lost lora memory missing model nan nccl no not null number occurred of off on open operation out
-    output page parse pool prefill process processing program prompt proxy queue range rank ready refused request
-    requests reset resource resources response restart rocm root runtime sampler sampling scheduler see segmentation
-    sequence server service shape short shut shutting size slot slots space stack stage started starting state step
-    stop stopped support supported template temporarily tensor terminated the thread time timed timeout to token
-    tokenizer tokens tool too trace tried triton unable unavailable unexpected unknown unsupported upstream usage
-    value vocabulary was while will with without worker workers wrong""".split()  # noqa: SIM905 (a list would be a page)
+    disk does down driver empty encountered engine enginecore error event exceeded exception exited expired failed
+    failure fatal file for found free full gateway generate generation gpu graph grammar has hip illegal in index
+    initialize initialized insufficient internal invalid is issue kernel key killed kv launch layer length limit
+    load loaded loading logits lost lora memory missing model nan nccl no not null number occurred of off on open
+    operation out output page parse pool prefill process processing program prompt proxy queue range rank ready
+    refused request requests reset resource resources response restart rocm root runtime sampler sampling scheduler
+    see segmentation sequence server service shape short shut shutting size slot slots space stack stage started
+    starting state step stop stopped support supported template temporarily tensor terminated the thread time timed
+    timeout to token tokenizer tokens tool too trace tried triton unable unavailable unexpected unknown unsupported
+    upstream usage value vocabulary was while will with without worker workers wrong""".split()  # noqa: SIM905 (a list would be a page)
 )
 """Words that engines, CUDA, NCCL and proxies say faults in."""
 

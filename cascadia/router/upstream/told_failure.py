@@ -1,12 +1,17 @@
 """Failures that an engine tells within a 200: vLLM and SGLang in an event of a stream, which has begun by then; some
 APIs in place of a whole answer."""
 
+import re
+
 import orjson
 
 from cascadia.router.upstream.errors import UpstreamError
 
 _MOST_BYTES = 16 * 1024
 _ERROR = b'"error"'
+_FAILED = re.compile(rb'"type"\s*:\s*"(?:response\.failed|error)"')
+_OF_THE_CLIENT = ("invalid", "context_length", "4")
+"""How codes of failed responses begin for which the request is to blame."""
 UNKNOWN = 500
 """Status of a failure that has none."""
 
@@ -57,3 +62,17 @@ def last_failure(tail: bytes) -> ToldFailure | None:
     """The failure that a stream ends with; `tail` is its end."""
     at = tail.rfind(b"data:", 0, max(0, tail.rfind(_ERROR)))
     return None if at < 0 else told_failure(tail[at + 5 :].partition(b"\n")[0].strip())
+
+
+def failed_response(tail: bytes) -> ToldFailure | None:
+    """The same of a stream of OpenAI's responses, which has events for it."""
+    if _FAILED.search(tail) is None:
+        return last_failure(tail)
+    try:
+        event = orjson.loads(tail[tail.rfind(b"data:") + 5 :])
+        error = event["response"]["error"] if "response" in event else event
+        body, code = orjson.dumps({"error": {"message": error["message"]}}), str(error.get("code"))
+    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+        # Longer than its end, or without words.
+        return ToldFailure(UNKNOWN, b"")
+    return ToldFailure(400 if code.startswith(_OF_THE_CLIENT) else UNKNOWN, body)

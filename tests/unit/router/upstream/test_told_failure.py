@@ -120,7 +120,7 @@ def test_in_mid_stream_the_client_has_it_once_and_it_counts_as_a_failure() -> No
             (200, "status"),
             (200, "status", ("small", "score"), ("large", "status")),
         ]
-        assert up.lines[0]["said"] == "HTTP 500: … died"
+        assert up.lines[0]["said"] == "HTTP 500: EngineCore died"
 
     run(main)
 
