@@ -9,7 +9,7 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.answers import Usage, read_usage
 from cascadia.router.openai.requests import BYTES_PER_TOKEN, OTHER_NAMES, WRITTEN, Fields, rewritten
 from cascadia.router.openai.responses import refers_elsewhere
-from cascadia.router.openai.stream_usage import estimated, text_bytes
+from cascadia.router.openai.stream_usage import estimated, written_in
 from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
@@ -80,7 +80,7 @@ def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usa
     step = call.step
     stage.counted(usage, step)
     if not any(usage):
-        usage = estimated(call.body, text_bytes(body) if exchange.head.api in WRITTEN else 0)
+        usage = estimated(call.body, written_in(body) if exchange.head.api in WRITTEN else 0)
     input_tokens, output_tokens = usage
     if exchange.reservation is not None:
         exchange.reservation.spent = input_tokens + output_tokens

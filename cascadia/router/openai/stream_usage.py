@@ -25,6 +25,11 @@ def text_bytes(body: bytes | bytearray) -> int:
     return sum(map(len, _TEXT.findall(body, 0, SMALL_BYTES)))
 
 
+def written_in(body: bytes) -> int:
+    """Bytes of text in a whole answer; of a long one all of its bytes, as nearly all are text."""
+    return text_bytes(body) if len(body) <= SMALL_BYTES else len(body)
+
+
 class StreamUsage:
     """Usage of a stream that `add` was given the parts of. They are looked at together, a few kilobytes at a time."""
 

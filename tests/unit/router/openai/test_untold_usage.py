@@ -35,6 +35,7 @@ def says(document: Any) -> Answer:
         ("/v1/chat/completions", "cascadia", ASKED, CHAT, (130, 190), 42),
         ("/v1/chat/completions", "cascadia", ASKED, CALLED, (130, 190), 42),
         ("/v1/chat/completions", "small", ASKED, CHAT | {"usage": None}, (130, 190), 42),
+        ("/v1/completions", "small", ASKED, {"choices": [{"text": "four" * 25_000}]}, (25_100, 25_300), 25_006),
         ("/v1/completions", "small", {"prompt": "x" * 400}, {"choices": [{"index": 0, "text": TEXT}]}, (130, 190), 42),
         ("/v1/rerank", "small", RANKED, [{"score": 0.5, "document": TEXT, "index": 0}], (100, 130), 0),
         ("/v1/rerank", "small", RANKED, {"results": [BEST | {"document": {"text": TEXT}}]}, (100, 130), 0),
