@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from cascadia.files.written import written_number
 from cascadia_traces.formats.epoch import epoch_s_of, epoch_s_of_date, is_day
 
 TRUE = ("true", "t", "yes", "y")
@@ -49,6 +50,8 @@ def number(value: Any) -> float:
     """A number, written out or not; NaN for what is none, truths included."""
     if isinstance(value, bool):
         return math.nan
+    if isinstance(value, str):
+        return written_number(value)
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):

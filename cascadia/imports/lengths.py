@@ -9,9 +9,8 @@ from cascadia.domain.errors import BadInput
 from cascadia.imports.fields import number, text_of
 from cascadia.imports.records import Record, Records
 from cascadia.imports.tokens import Counter
-from cascadia_traces.checks import Ints
+from cascadia_traces.checks import LONGEST_TOKENS, Ints
 
-MOST_TOKENS = 2**53
 TEXTS = {"input_tokens": "prompt", "output_tokens": "answer"}
 
 
@@ -36,7 +35,9 @@ def lengths(
     bad = [at for at, value in enumerate(given) if value is not None and not _is_count(tokens[at])]
     if bad:
         raise BadInput(
-            records[bad[0]].where, f"{column} is {given[bad[0]]!r}", "write a whole number of tokens"
+            records[bad[0]].where,
+            f"{column} is {given[bad[0]]!r}",
+            f"write a whole number of tokens, at most {LONGEST_TOKENS:,}",
         )
     absent = [int(at) for at in np.flatnonzero(np.isnan(tokens))]
     texts = [text_of(records[at].get(TEXTS[column])) for at in absent]
@@ -70,5 +71,4 @@ def without_failed(found: Records, note: Callable[[str], None]) -> None:
 
 
 def _is_count(value: float) -> bool:
-    # Above, numbers in floating point are no longer counts.
-    return 0 <= value <= MOST_TOKENS and value == int(value)
+    return 0 <= value <= LONGEST_TOKENS and value == int(value)

@@ -116,6 +116,7 @@ def _scores(found: Records, rows: list[Record], column: str, scale: float | None
     if any(one is not None for one in truths) and set(numbers) <= {0.0, 1.0}:
         return numbers * 100.0
     numbers[[one is not None for one in truths]] = math.nan
+    _refuse_mixed(rows, column, truths)
     if column == "quality":
         known = numbers[np.isfinite(numbers)]
         highest = scale_of_quality(found.source, known, scale) if len(known) else 100.0
@@ -126,6 +127,23 @@ def _scores(found: Records, rows: list[Record], column: str, scale: float | None
         said = f"{column} never exceeds {likely:g}, and no scale is named"
         raise BadInput(found.source, said, f"write --scale {likely:g}, or --scale 100 if they are of 100")
     return numbers * (100.0 / highest)
+
+
+def _refuse_mixed(rows: list[Record], column: str, truths: list[bool | None]) -> None:
+    """Refuses the first value that is no truth, in a column that begins with truths; 0 and 1 may stand for them."""
+    others = [
+        row
+        for row, one in zip(rows, truths, strict=True)
+        if one is None and number(row.get(column)) not in (0, 1)
+    ]
+    if truths[0] is not None and others:
+        said = others[0].get(column)
+        what = f"{column} is missing" if said is None else f"{column} is {said!r}"
+        raise BadInput(
+            others[0].where,
+            f"{what}, and {rows[0].get(column)!r} in {rows[0].where}",
+            "write all as true and false, or all as numbers",
+        )
 
 
 def _refuse_bad(rows: list[Record], column: str, numbers: Floats, highest: float) -> None:

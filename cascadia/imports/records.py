@@ -80,7 +80,11 @@ def read_records(
         read = read_rows(path, split)
         if not read.rows:
             raise BadInput(str(path), "holds no requests", "name a file with requests in it")
+        known_as = layout
         layout = layout_of(read.rows[:HEAD_ROWS], format_ or read.kind)
+        if known_as is not None and known_as.name != layout.name:
+            others = f"is read as {layout.name}, and {paths[0]} as {known_as.name}"
+            raise BadInput(str(path), others, "import files of each format alone, or say --format")
         columns = _columns(read)
         paths_of = _mapped(path, layout, maps, read, columns)
         unit = unit_in(maps["arrival_s"]) if "arrival_s" in maps else layout.unit
@@ -111,6 +115,10 @@ def maps_of(given: Sequence[str]) -> dict[str, str]:
     ]
     if bad:
         raise BadInput("--map", f"{', '.join(bad)}: not OURS=THEIRS", f"ours is one of {', '.join(COLUMNS)}")
+    names = [ours for ours, _, _ in parted]
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise BadInput("--map", f"{', '.join(twice)}: there twice", "take it from one column")
     return {ours: theirs for ours, _, theirs in parted}
 
 

@@ -16,6 +16,8 @@ from cascadia.domain.errors import BadInput
 from cascadia.imports.conversations import is_conversation, turns
 from cascadia.imports.fields import at
 from cascadia.imports.vllm_log import is_vllm_log, requests_logged
+from cascadia.planner.problem.trace_file import told_as_ours
+from cascadia_traces.formats.source import GZIP_MAGIC, refuse_compressed
 
 MAX_BYTES = 4_000_000_000
 ARROW_ENDS = (".arrow", ".feather")
@@ -225,7 +227,9 @@ def _plain(table: Any) -> Iterator[Row]:
 def _text(path: Path) -> str:
     try:
         data = path.read_bytes()
-        data = gzip.decompress(data) if data[:2] == b"\x1f\x8b" else data
+        with told_as_ours():
+            refuse_compressed(str(path), data[:8])
+        data = gzip.decompress(data) if data.startswith(GZIP_MAGIC) else data
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(

@@ -9,7 +9,7 @@ from cascadia.imports.fields import moment_s, number
 from cascadia.imports.lengths import lengths, needed, without_failed
 from cascadia.imports.records import DATES_S, Record, Records
 from cascadia.imports.tokens import Counter
-from cascadia_traces.checks import Floats, Ints
+from cascadia_traces.checks import LATEST_S, Floats, Ints
 from cascadia_traces.formats.epoch import days_fault
 from cascadia_traces.formats.spread import spread_ticks
 from cascadia_traces.trace import Trace, join
@@ -86,6 +86,10 @@ def _arrivals(
             f"its time {row.get('arrival_s')} counts from a start, others are dates",
             "import it alone",
         )
+    if times.max() - times.min() > LATEST_S:
+        row = records[int(times.argmax())]
+        said = f"its time {row.get('arrival_s')!r} is {LATEST_S:g} s or more after the earliest"
+        raise BadInput(row.where, said, "mend it, or leave the row out")
     return times
 
 

@@ -97,7 +97,9 @@ def tokens_fault(name: str, tokens: Numbers) -> Fault | None:
     """Lengths are whole numbers from 1 to LONGEST_TOKENS."""
     row = first_false((tokens >= 1) & (tokens <= LONGEST_TOKENS) & whole(tokens))
     return (
-        None if row is None else Fault(row, f"{name} {_told(tokens[row])}", "write a whole number from 1 on")
+        None
+        if row is None
+        else Fault(row, f"{name} {_told(tokens[row])}", f"write a whole number from 1 to {LONGEST_TOKENS:,}")
     )
 
 

@@ -63,18 +63,18 @@ class Trace:
         return len(self) / self.duration_s if self.duration_s > 0 else 0.0
 
     def scaled(self, rate_rps: float) -> "Trace":
-        """The same requests with arrival times stretched so that `rate_rps` is their mean rate."""
+        """The same requests with arrival times stretched, from the first on, so that `rate_rps` is their mean rate."""
         if not 0 < rate_rps < float("inf"):
             raise BadInput("rate_rps", f"{rate_rps:g} is not a rate", "write a finite number above 0")
         if self.rate_rps == 0:
             raise BadInput(
                 "trace", "all requests arrive at once, so there is no rate to scale", "give times that differ"
             )
-        return self.stretched(self.rate_rps / rate_rps)
+        return self.stretched(self.rate_rps / rate_rps, float(self.arrival_s[0]))
 
-    def stretched(self, factor: float) -> "Trace":
-        """The same requests with every arrival time multiplied by `factor`."""
-        return replace(self, arrival_s=self.arrival_s * factor)
+    def stretched(self, factor: float, from_s: float = 0.0) -> "Trace":
+        """The same requests with the time of each arrival since `from_s` multiplied by `factor`."""
+        return replace(self, arrival_s=from_s + (self.arrival_s - from_s) * factor)
 
     def starting_at_zero(self) -> "Trace":
         """The same requests, shifted so that the first arrives at 0."""

@@ -130,9 +130,7 @@ def quality(
     from cascadia.planner.problem.quality_format import kind_of
 
     kind_of(out)
-    named = {name: model for name, _, model in (one.partition("=") for one in stages)}
-    if not all(named.values()):
-        raise BadInput("--stage", "is not NAME=MODEL", "write it like small=meta-llama/Llama-3.1-8B-Instruct")
+    named = _named_stages(stages)
     found = _records(output, out, **source)
     table = quality_of(
         found,
@@ -146,6 +144,29 @@ def quality(
     output.show(f"{out}: {len(table):,} prompts at {', '.join(table.stages)}, from {found.format}")
     document = {"file": str(out), "format": found.format, "prompts": len(table), "stages": list(table.stages)}
     output.document({**document, "mean_quality": table.quality.mean(axis=1), "failed": found.failed})
+
+
+def _named_stages(given: tuple[str, ...]) -> dict[str, str]:
+    """Model in the file by our name of the stage. Raises `BadInput` for what is no such pair, for a name that no spec
+    can have, and for a name or model that is there twice."""
+    from cascadia.domain.names import name_fault
+
+    named: dict[str, str] = {}
+    for one in given:
+        name, _, model = one.partition("=")
+        if not (name and model):
+            example = "write it like small=meta-llama/Llama-3.1-8B-Instruct"
+            raise BadInput("--stage", f"{one!r} is not NAME=MODEL", example)
+        # A stage's exits have rows of their own, such as `thinker@512`.
+        if (fault := name_fault(name.partition("@")[0])) is not None:
+            raise BadInput("--stage", fault)
+        if name in named or model in named.values():
+            what = name if name in named else model
+            raise BadInput(
+                "--stage", f"{what!r} is there twice", "give each model one stage, each stage one model"
+            )
+        named[name] = model
+    return named
 
 
 def _records(

@@ -1,9 +1,9 @@
 """Questions that `cascadia init` asks, and what it accepts as answers."""
 
-import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import TypeVar
 
 import click
@@ -13,6 +13,7 @@ from cascadia.cli.shared.errors import one_line
 from cascadia.domain.errors import BadInput
 from cascadia.domain.names import name_fault
 from cascadia.domain.objective import bar_meant
+from cascadia.files.written import written_number
 from cascadia_sim import errors as sim_errors
 
 T = TypeVar("T")
@@ -109,16 +110,14 @@ def named_api(text: str) -> Api:
     """`NAME=MODEL,IN,OUT,TTFT,TPOT[,RPM]`."""
     name, _, rest = text.partition("=")
     model, *figures = rest.split(",")
-    try:
-        usd_in, usd_out, ttft_s, tpot_s, *limit = map(float, figures)
-    except ValueError:
-        limit, usd_in = [0.0, 0.0], -1.0
-    if not (name and model) or len(limit) > 1 or min(usd_in, usd_out, ttft_s, tpot_s) < 0:
+    numbers, limits = [written_number(figure) for figure in figures[:4]], figures[4:]
+    whole = name and model and len(numbers) == 4 and len(limits) <= 1
+    if not whole or not all(0 <= one < inf for one in numbers) or not all(map(_is_whole_number, limits)):
         example = "frontier=any-name,2.5,10,0.6,0.012,600"
         raise BadInput(
             "--external", f"{text!r} is not NAME=MODEL,IN,OUT,TTFT,TPOT[,RPM]", f"write e.g. {example}"
         )
-    per_minute = whole_number(f"{limit[0]:g}") if limit else None
+    usd_in, usd_out, ttft_s, tpot_s = numbers
     return Api(
         name,
         model,
@@ -126,12 +125,12 @@ def named_api(text: str) -> Api:
         usd_out=usd_out,
         ttft_s=ttft_s,
         tpot_s=tpot_s,
-        per_minute=per_minute,
+        per_minute=whole_number(limits[0]) if limits else None,
     )
 
 
 def not_negative(text: str) -> float:
-    number = _number(text)
+    number = written_number(text)
     if not 0 <= number < 1e6:
         raise ValueError(f"{text!r} is not a number from 0 up")
     return number
@@ -140,14 +139,6 @@ def not_negative(text: str) -> float:
 def limit(text: str) -> int | None:
     """None for 0."""
     return None if text.strip() == "0" else whole_number(text)
-
-
-def _number(text: str) -> float:
-    """NaN of what is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
 
 
 def one_of(choices: Sequence[str]) -> Callable[[str], str]:
@@ -190,14 +181,17 @@ def _known_or_external(text: str) -> str:
 
 
 def whole_number(text: str) -> int:
-    number = int(text) if text.strip().isdecimal() and len(text) < 7 else 0
-    if number < 1:
+    if not _is_whole_number(text):
         raise ValueError(f"{text!r} is not a whole number above 0")
-    return number
+    return int(text)
+
+
+def _is_whole_number(text: str) -> bool:
+    return text.isascii() and text.strip().isdecimal() and len(text) < 10 and int(text) > 0
 
 
 def percent(text: str) -> float:
-    number = _number(text)
+    number = written_number(text)
     if not 0 <= number <= 100:
         raise ValueError(f"{text} is not within 0-100")
     if (meant := bar_meant(number)) is not None:

@@ -4,13 +4,14 @@ import re
 import sys
 from collections.abc import Callable
 from functools import wraps
-from math import isfinite, nan
+from math import isfinite
 from typing import Any
 
 import click
 
 from cascadia.cli.shared.output import Output
 from cascadia.domain.objective import Level, Metric
+from cascadia.files.written import written_number
 
 
 class Group(click.Group):
@@ -47,10 +48,8 @@ class Within(click.FloatRange):
 
 def number(text: str) -> float:
     """A finite number, as the type of an option."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = nan
+    # Defaults come as numbers.
+    value = written_number(str(text))
     if not isfinite(value):
         raise click.BadParameter(f"{text!r} is not a finite number")
     return value
@@ -90,6 +89,8 @@ def _level(text: str) -> Level:
             f"{text!r} is not METRIC:MS or METRIC:MS@pNN, with ttft, tpot or e2el as METRIC"
         )
     quantile = positive(share[1:]) / 100 if share else 0.95
+    if quantile < 0.01:
+        raise click.BadParameter(f"{share} is below p1; did you mean p{100 * positive(share[1:]):g}?")
     if quantile >= 1:
         raise click.BadParameter(f"{share} is not below p100")
     if not _NUMBER(limit):

@@ -37,11 +37,11 @@ def quality_out_of_reach(search: Search, planning: Planning) -> Infeasible | Non
     if bar is None or allowed(search).any():
         return None
     best = int(routings.lower.argmax())
-    confidence = search.problem.confidence
+    confidence, questions = search.problem.confidence, len(search.problem.quality)
     return Infeasible(
         f"quality_min {bar:g} is above what any routing of these models reaches",
         f"the best is {_told(float(routings.lower[best]))} at {confidence * 100:g}% confidence (its mean over"
-        f" {len(search.problem.quality):,} questions is {routings.mean[best]:.2f})"
+        f" {questions:,} question{'' if questions == 1 else 's'} is {routings.mean[best]:.2f})"
         f"{_of_which_kept(search, bar, planning)}; lower quality_min to that,"
         " add questions to the quality table, or add a better model",
     )

@@ -12,6 +12,7 @@ import numpy as np
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats, QualityTable, ScoredBy
 from cascadia.files.atomic import atomic_write
+from cascadia.files.written import written_number
 from cascadia.planner.problem.quality_format import kind_of, read_arrow
 from cascadia.planner.problem.quality_judge import (
     metadata_of,
@@ -143,7 +144,8 @@ def _instead(stages: Sequence[str], found: Sequence[str], table: dict[str, Any])
     if set(stages) <= set(prompts):
         return "exchange the columns prompt_id and stage"
     more = ", ..." if len(found) > 8 else ""
-    return f"add its answers, or rename one of: {', '.join(sorted(found)[:8])}{more}"
+    # In quotes: blanks around a name are what a reader overlooks.
+    return f"add its answers, or rename one of: {', '.join(map(repr, sorted(found)[:8]))}{more}"
 
 
 def _columns(path: Path, table: Any) -> dict[str, Any]:
@@ -226,14 +228,15 @@ def _numbers(path: Path, name: str, column: Any, rows: Ints, scale: float | None
         said = (
             f"{name} is missing or not a number" if values[first] != values[first] else f"{name} is {value!r}"
         )
-        upper = f"from {low:g} to {high:g}" if scored else f"of at least {low:g}"
-        raise BadInput(f"{path} row {rows[first] + 1}", said, f"write a number {upper}")
+        raise BadInput(f"{path} row {rows[first] + 1}", said, f"write a number from {low:g} to {high:,.12g}")
     if scored and scale is None and high == 100.0:
         refuse_unlikely(path, name, values)
     return values * (100.0 / high) if scored and high != 100.0 else values
 
 
 def _number(value: object) -> float:
+    if isinstance(value, str):
+        return written_number(value)
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):

@@ -1,5 +1,6 @@
 """The parts of a spec that name models: stages and the judge, with the settings of their engines."""
 
+from math import isnan
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -7,6 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validat
 from cascadia.domain.names import LONGEST_NAME, NAME, name_fault
 from cascadia.domain.problem import Engine
 from cascadia.files.addresses import api_root
+from cascadia.files.written import written_number
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM
 
 Positive = Annotated[int, Field(ge=1, le=2**31)]
@@ -65,10 +67,9 @@ _NOT_LLAMA_CPP = {
 def share(text: str) -> float:
     """`3%` or `0.03` as a share of 1. Raises `ValueError`."""
     percent = text.strip().endswith("%")
-    try:
-        value = float(text.strip().removesuffix("%"))
-    except ValueError:
-        raise ValueError(f"{text!r} is neither a percentage such as 3% nor a number such as 0.03") from None
+    value = written_number(text.strip().removesuffix("%"))
+    if isnan(value):
+        raise ValueError(f"{text!r} is neither a percentage such as 3% nor a number such as 0.03")
     return value / 100 if percent else value
 
 

@@ -84,7 +84,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a negative length": (
         trace("0,5,5", "0.5,-5,5"),
-        "trace.csv, row 2: input_tokens is -5; write a whole number from 1 on",
+        "trace.csv, row 2: input_tokens is -5; write a whole number from 1 to 1,000,000,000",
     ),
     "NaN": (
         trace("0,5,5", "nan,5,5"),
@@ -111,7 +111,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
     ),
     "a table that lacks a stage": (
         table(lambda lines: [line for line in lines if ",large," not in line]),
-        "quality.csv: no row for stage 'large'; add its answers, or rename one of: medium, small",
+        "quality.csv: no row for stage 'large'; add its answers, or rename one of: 'medium', 'small'",
     ),
     "a score above 100": (
         table(lambda lines: [line.replace("p3,small,53", "p3,small,153") for line in lines]),

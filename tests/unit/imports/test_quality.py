@@ -162,3 +162,91 @@ def test_prompts_come_out_as_profile_quality_reads_them(tmp_path: Path) -> None:
     done = run("import", "prompts", str(tmp_path / "t.csv"), "--out", str(tmp_path / "p.jsonl"))
     assert done.exit_code == 0, done.output
     assert [prompt.id for prompt in read_prompts(tmp_path / "p.jsonl", None)] == ["q1", "q2", "q3"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--stage", "small=tiny", "--stage", "small=huge"], "--stage: 'small' is there twice"),
+        (["--stage", "small=tiny", "--stage", "large=tiny"], "--stage: 'tiny' is there twice"),
+        (["--stage", "=tiny"], "--stage: '=tiny' is not NAME=MODEL"),
+        (["--stage", "a b=tiny"], "--stage: 'a b' is no name"),
+        (["--stage", "judge=tiny"], "--stage: 'judge' is a name of the router's own"),
+        (["--map", "score=judge_score", "--map", "score=correct"], "--map: score: there twice"),
+    ],
+)
+def test_what_names_something_twice_or_nothing_is_refused(
+    tmp_path: Path, asked: list[str], said: str
+) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    out = tmp_path / "q.csv"
+    done = run(
+        *("import", "quality", str(tmp_path / "t.csv"), "--out", str(out), "--answer-tokens", "9"), *asked
+    )
+    assert (done.exit_code, said in done.stderr, out.exists()) == (2, True, False), done.output
+
+
+def test_exits_are_stages_of_a_table_by_their_own_names(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE)
+    asked = ["--stage", "small@512=tiny", "--stage", "small=huge", "--answer-tokens", "9"]
+    done = run("import", "quality", str(tmp_path / "t.csv"), "--out", str(tmp_path / "q.csv"), *asked)
+    assert done.exit_code == 0, done.output
+    assert read_quality(tmp_path / "q.csv", None).stages == ("small@512", "small")
+
+
+def test_a_number_among_truths_is_the_one_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TABLE.replace("80,True", "80,0.5"))
+    with pytest.raises(BadInput, match=r"t\.csv row 4: quality is '0\.5', and 'true' in .*t\.csv row 1"):
+        quality_of(read_records([tmp_path / "t.csv"], {}), counter_of(None), answer_tokens=9)
+
+
+@pytest.mark.parametrize("text", ["9_0", "٩٠"])
+def test_numbers_that_only_python_reads_are_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "t.csv").write_text(TABLE.replace("90", text))
+    with pytest.raises(BadInput, match=f"row 1: score is '{text}'"):
+        quality_of(read_records([tmp_path / "t.csv"], {}), counter_of(None), answer_tokens=9)
+
+
+def test_files_of_two_formats_are_no_one_log(tmp_path: Path) -> None:
+    (tmp_path / "own.csv").write_text("arrival_s,input_tokens,output_tokens\n1,2,3\n")
+    (tmp_path / "spend.csv").write_text(
+        "request_id,startTime,completion_tokens,prompt_tokens\nx,2026-11-23 10:00:00,3,4\n"
+    )
+    with pytest.raises(BadInput, match=r"spend\.csv: is read as litellm, and .*own\.csv as table"):
+        read_records([tmp_path / "own.csv", tmp_path / "spend.csv"], {})
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("2001-01-01 00:00:00,1000000000000,3", r"row 1: input_tokens is '1000000000000'"),
+        ("9990-01-01 00:00:00,5,3", r"row 1: its time '9990-01-01 00:00:00' is 1e\+10 s or more after"),
+    ],
+)
+def test_a_row_that_no_trace_can_have_is_named_by_file_and_row(tmp_path: Path, row: str, said: str) -> None:
+    (tmp_path / "t.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{row}\n2001-01-01 00:00:01,5,3\n")
+    with pytest.raises(BadInput, match=said):
+        trace_of(read_records([tmp_path / "t.csv"], {}), counter_of(None))
+
+
+@pytest.mark.parametrize(
+    ("start", "said"),
+    [
+        (b"\x28\xb5\x2f\xfd", "by Zstandard"),
+        (b"BZh9", "by bzip2"),
+        (b"\xfd7zXZ\0", "by xz"),
+        (b"PK\x03\x04", "a ZIP"),
+    ],
+)
+def test_what_a_packed_file_is_packed_by_is_said(tmp_path: Path, start: bytes, said: str) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(start + bytes(range(256)))
+    for arguments in (
+        ("import", "quality", str(path), "--out", str(tmp_path / "q.csv")),
+        ("trace", "inspect", str(path)),
+    ):
+        done = run(*arguments)
+        assert done.exit_code == 2, done.output
+        assert said in done.stderr
+    with pytest.raises(BadInput, match=said):
+        read_quality(path, None)

@@ -68,3 +68,7 @@ def test_an_error_is_one_line() -> None:
     error = BadInput("a\nb.csv", "odd", "write\nthis")
     assert str(error) == "a b.csv: odd; write this"
     assert (error.where, error.what, error.instead) == ("a\nb.csv", "odd", "write\nthis")
+
+
+def test_scaling_keeps_the_first_arrival_where_it_was() -> None:
+    assert trace_of([1.7e9, 1.7e9 + 5]).scaled(0.1).arrival_s.tolist() == [1.7e9, 1.7e9 + 20]

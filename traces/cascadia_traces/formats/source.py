@@ -14,6 +14,13 @@ from cascadia_traces.errors import BadInput
 HEAD_BYTES = 1 << 16
 LONGEST_LINE_BYTES = 64 << 20
 GZIP_MAGIC = b"\x1f\x8b"
+_COMPRESSED = {
+    b"\x28\xb5\x2f\xfd": ("compressed by Zstandard", "unpack it, or compress it by gzip"),
+    b"BZh": ("compressed by bzip2", "unpack it, or compress it by gzip"),
+    b"\xfd7zXZ": ("compressed by xz", "unpack it, or compress it by gzip"),
+    b"PK\x03\x04": ("a ZIP archive, as .xlsx is", "unpack it, or save the sheet as CSV"),
+}
+"""By the first bytes: what a file is that holds no text, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +58,22 @@ def open_source(path: str | Path) -> Source:
         if path.exists() and not path.is_file():
             raise BadInput(name, "this is not a regular file", "write the stream to a file first")
         with path.open("rb") as file:
-            gzipped = file.read(2) == GZIP_MAGIC
+            start = file.read(8)
+        gzipped = start.startswith(GZIP_MAGIC)
+        refuse_compressed(name, start)
         source = Source(path, gzipped, b"")
         with source.opened() as (stream, _):
             head = stream.read(HEAD_BYTES)
     if not head.strip():
         raise BadInput(name, "the file is empty", "give a trace with at least one request")
     return Source(path, gzipped, head)
+
+
+def refuse_compressed(name: str, start: bytes) -> None:
+    """Raises BadInput where the file called `name`, which starts with these bytes, is packed otherwise than by gzip."""
+    for magic, (what, instead) in _COMPRESSED.items():
+        if start.startswith(magic):
+            raise BadInput(name, f"is {what}", instead)
 
 
 @contextmanager

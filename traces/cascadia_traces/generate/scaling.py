@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from cascadia_traces.checks import LATEST_S
 from cascadia_traces.errors import BadInput
 from cascadia_traces.trace import Trace
 
@@ -31,15 +32,20 @@ def rate_span(chunks: Iterable[Trace]) -> Span:
 
 
 def stretch(span: Span, rate_rps: float) -> float:
-    """Factor by which to multiply arrival times so that the mean rate becomes `rate_rps`."""
+    """Factor by which to multiply times since the first arrival so that the mean rate becomes `rate_rps`."""
     if not 0 < rate_rps < float("inf"):
         raise BadInput("rate", f"{rate_rps:g} is not a rate", "write a finite number above 0")
     if span.rate_rps == 0:
         raise BadInput("trace", "all requests arrive at once: no rate to scale", "give times that differ")
-    return span.rate_rps / rate_rps
+    factor = span.rate_rps / rate_rps
+    last_s = span.first_s + (span.last_s - span.first_s) * factor
+    if last_s > LATEST_S:
+        what = f"at {rate_rps:g} requests/s the last would arrive at {last_s:g} s, beyond {LATEST_S:g} s"
+        raise BadInput("rate", what, "write a higher rate")
+    return factor
 
 
 def scaled(chunks: Iterable[Trace], span: Span, rate_rps: float) -> Iterator[Trace]:
     """The parts of a trace of that span, stretched so that `rate_rps` is the mean rate of the whole."""
     factor = stretch(span, rate_rps)
-    return (chunk.stretched(factor) for chunk in chunks)
+    return (chunk.stretched(factor, span.first_s) for chunk in chunks)

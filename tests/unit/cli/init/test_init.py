@@ -167,7 +167,19 @@ def test_goal_levels_and_an_api_are_told_by_flags() -> None:
     assert read_spec("cascade.yaml").objective.quality_min is None
 
 
-@pytest.mark.parametrize("text", ["f", "f=m", "f=m,1,2,3", "f=m,1,2,3,x", "f=m,1,2,3,-4", "f=m,1,2,3,4,5,6"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "f",
+        "f=m",
+        "f=m,1,2,3",
+        "f=m,1,2,3,x",
+        "f=m,1,2,3,-4",
+        "f=m,1,2,3,nan",
+        "f=m,1,2,3,4,0",
+        "f=m,1,2,3,4,5,6",
+    ],
+)
 def test_what_is_no_api_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=r"is not NAME=MODEL,IN,OUT,TTFT,TPOT\[,RPM\]"):
         named_api(text)

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from cascadia.cli.shared.options import goodput
+from cascadia.cli.shared.options import goodput, number, share
 from cascadia.domain.objective import Level
 
 
@@ -15,7 +15,16 @@ def test_goodput_is_in_milliseconds_and_of_p95_unless_it_says() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["ttft", "itl:5", "ttft:0", "ttft:5@95", "ttft:5@p100", "ttft:x"])
+@pytest.mark.parametrize(
+    "text", ["ttft", "itl:5", "ttft:0", "ttft:5@95", "ttft:5@p100", "ttft:5@p0.95", "ttft:x"]
+)
 def test_other_shapes_are_refused(text: str) -> None:
     with pytest.raises(click.BadParameter):
         goodput(text)
+
+
+@pytest.mark.parametrize("text", ["0_1", "\u0660.\u0661", "nan", "1e999", ""])
+def test_a_number_is_what_anybody_reads_as_one(text: str) -> None:
+    for read in (number, share):
+        with pytest.raises(click.BadParameter):
+            read(text)

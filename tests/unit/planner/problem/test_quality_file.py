@@ -1,5 +1,6 @@
 """A quality table survives the disk, and a broken one is refused in one line that says what to do."""
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -160,13 +161,13 @@ def test_json_identifiers_may_be_numbers(tmp_path: Path) -> None:
         (GOOD.replace("q2,small,40", "q2,small,good"), " row 3: score is missing or not a number"),
         (
             GOOD.replace("q2,small,40,5", "q2,small,40,0"),
-            " row 3: input_tokens is 0; write a number of at least 1",
+            " row 3: input_tokens is 0; write a number from 1 to 1,000,000,000",
         ),
         (GOOD.replace("q2,small,40,5,20\n", ""), ": prompt 'q2' has no row for stage 'small'; add the row"),
         (GOOD + "q1,large,90,10,30\n", " row 5: prompt 'q1' has a second row for 'large'; keep one"),
         (
             GOOD.replace("large", "big"),
-            ": no row for stage 'large'; add its answers, or rename one of: big, small",
+            ": no row for stage 'large'; add its answers, or rename one of: 'big', 'small'",
         ),
         (GOOD.replace("score", "points"), ": no column 'score'; it has prompt_id, stage, points,"),
         (GOOD.replace("output_tokens", "score"), ": no column 'output_tokens'"),
@@ -377,3 +378,43 @@ def test_an_unwritable_place_is_refused_and_nothing_is_left(tmp_path: Path) -> N
     with pytest.raises(BadInput, match="cannot be written"):
         write_quality(table, tmp_path / "q.csv")
     assert [path.name for path in tmp_path.iterdir()] == ["q.csv"]
+
+
+def test_a_table_compressed_by_gzip_is_told_to_be_unpacked(csv: Path) -> None:
+    csv.write_bytes(gzip.compress(GOOD.encode()))
+    assert refusal(csv) == ": is compressed by gzip; unpack it"
+
+
+def test_a_blank_in_a_stages_name_is_seen(csv: Path) -> None:
+    csv.write_text(GOOD.replace(",small,", ", small,"))
+    assert refusal(csv) == ": no row for stage 'small'; add its answers, or rename one of: ' small', 'large'"
+
+
+@pytest.mark.parametrize("text", ["7_0", "٧٠"])
+def test_numbers_that_only_python_reads_are_none(csv: Path, text: str) -> None:
+    csv.write_text(GOOD.replace(",70,", f",{text},"))
+    assert refusal(csv) == " row 1: score is missing or not a number; write a number from 0 to 100"
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"score": "40"}', "its score is text, and in line 1 a number; write all values of a column alike"),
+        (
+            '{"score": true}',
+            "its score is a truth, and in line 1 a number; write all values of a column alike",
+        ),
+        ('{"score": [4]}', "its score is a list, and in line 1 a number; write all values of a column alike"),
+        (
+            '{"prompt_id": 3}',
+            "its prompt_id is a number, and in line 1 text; write all values of a column alike",
+        ),
+        ('{"score": 40', "is not JSON (Expecting ',' delimiter); write one object a line"),
+        ("[1]", "is not an object; write one object a line"),
+    ],
+)
+def test_the_line_that_is_not_as_those_before_it_is_named(tmp_path: Path, line: str, said: str) -> None:
+    path, row = tmp_path / "q.jsonl", {"prompt_id": "q1", "score": 70, "input_tokens": 1, "output_tokens": 2}
+    whole = [json.dumps({**row, "stage": stage}) for stage in STAGES]
+    path.write_text("\n".join([*whole, "", line]) + "\n")
+    assert refusal(path) == f" line 4: {said}"
