@@ -24,6 +24,8 @@ frontier is luck too. docs/models/quality.md has the assumptions and the measure
 """
 
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -34,6 +36,7 @@ from cascadia.domain.quality import Floats, QualityTable
 from cascadia.planner.routing.lattice import Lattice
 from cascadia.planner.routing.routings import Ints, Routings, outcomes
 from cascadia.planner.routing.walk import SPENT, SPENT_ON_MIXTURES, Draws, rise
+from cascadia.policy.one_thread import on_one_thread
 
 Singles = NDArray[np.float32]
 
@@ -48,6 +51,8 @@ CONFIDENCE_MAX = 0.998
 GROUPS = 2_000
 """More prompts than this are weighted in groups: their means are as good a sample, at a bounded cost."""
 
+ROWS = 256
+"""Routings that a thread multiplies at once."""
 CELLS = 1 << 24
 """Routings times prompts worked on at once (64 MiB)."""
 
@@ -158,5 +163,14 @@ def _means(table: QualityTable, routings: Routings, order: Ints, weights: Single
         value = outcomes(table, routings.take(np.arange(len(routings))[some]))
         if groups < count:
             value = np.add.reduceat(value[:, order], starts, axis=1) * np.float32(groups / count)
-        np.matmul(value, weights, out=means[some])
+        _multiply(value, weights, means[some])
     return means
+
+
+@on_one_thread
+def _multiply(value: Singles, weights: Singles, product: Singles) -> None:
+    """Writes `value` (k, groups) times `weights` to `product`, to the same bits on any number of cores: a library's own
+    threads part the sums, and round them otherwise."""
+    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+        parts = [slice(first, first + ROWS) for first in range(0, len(value), ROWS)]
+        list(threads.map(lambda part: np.matmul(value[part], weights, out=product[part]), parts))
