@@ -28,6 +28,10 @@ _HALF_A_SIGN = re.compile(
 )
 """Half of a pair of escapes, as a text that was cut leaves it: no encoding can write it."""
 
+_SHARD = re.compile(r"(.+?)-\d{5}-of-\d{5}(?:-[0-9a-f]+)?")
+_SPLIT = re.compile(r"(train|test|validation|valid|val|dev|eval)(?![a-zA-Z])")
+"""Names of splits in names of files, as the hub writes them and as people do."""
+
 Row = Mapping[str, Any]
 
 
@@ -45,6 +49,8 @@ def read_rows(path: Path, split: str | None = None) -> Rows:
         return _of_folder(path, split)
     if not path.is_file():
         raise BadInput(str(path), "no such file", "name a log, a table or a data set's folder")
+    if split is not None:
+        raise BadInput("--split", f"{path} is a file, and has no splits", "leave it out")
     if path.stat().st_size > MAX_BYTES:
         raise BadInput(str(path), f"is larger than {MAX_BYTES:,} bytes", "import it in parts")
     name = path.name.lower().removesuffix(".gz")
@@ -164,14 +170,17 @@ def _of_folder(folder: Path, split: str | None) -> Rows:
     """A data set of `save_to_disk` (Arrow streams that `state.json` lists), of splits, or a folder of Parquet."""
     if (folder / "dataset_dict.json").is_file():
         splits = _named(folder / "dataset_dict.json", "splits")
-        if split is None and len(splits) > 1:
-            raise BadInput(str(folder), f"has splits {', '.join(splits)}", "choose one: --split NAME")
-        return _of_folder(folder / (split or splits[0]), None)
+        return _of_folder(folder / _chosen(folder, list(map(str, splits)), split), None)
     if (folder / "state.json").is_file():
+        if split is not None:
+            raise BadInput("--split", f"{folder} holds one split alone", "leave it out")
         files = [folder / str(at(one, "filename")) for one in _named(folder / "state.json", "_data_files")]
     else:
-        pattern = "*.parquet" if split is None else f"*{split}*.parquet"
-        files = sorted((*folder.glob(pattern), *(folder / "data").glob(pattern)))
+        files = sorted((*folder.glob("*.parquet"), *(folder / "data").glob("*.parquet")))
+        splits = list(dict.fromkeys(map(_split_of, files)))
+        if split is not None or (len(splits) > 1 and all(splits)):
+            chosen = _chosen(folder, [name for name in splits if name], split)
+            files = [file for file in files if _split_of(file) == chosen]
     if not files:
         raise BadInput(
             str(folder), "holds no data set", "name a folder of save_to_disk, or one with .parquet files"
@@ -180,6 +189,23 @@ def _of_folder(folder: Path, split: str | None) -> Rows:
     for file in files:
         rows.extend(_arrow(file) if file.suffix in ARROW_ENDS else _parquet(file))
     return _shaped(folder, rows, "row")
+
+
+def _split_of(file: Path) -> str:
+    """Split that a Parquet file is of by its name, such as `train-00000-of-00001.parquet`; empty where it tells
+    none."""
+    known = _SHARD.fullmatch(file.stem) or _SPLIT.match(file.stem)
+    return known[1] if known else ""
+
+
+def _chosen(folder: Path, splits: list[str], asked: str | None) -> str:
+    """The split that is asked for, or the only one. Raises `BadInput`."""
+    if asked is None and len(splits) == 1:
+        return splits[0]
+    if asked in splits:
+        return asked
+    said = f"has splits {', '.join(splits)}" if splits else "has no splits by its files' names"
+    raise BadInput(str(folder), said, "choose one: --split NAME" if splits else "leave --split out")
 
 
 def _named(path: Path, name: str) -> list[Any]:

@@ -4,8 +4,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet
 import pytest
 
+from cascadia.domain.errors import BadInput
 from cascadia.imports.layouts import LAYOUTS
 from cascadia.imports.prompts import prompts_of
 from cascadia.imports.records import read_records
@@ -208,9 +212,6 @@ def test_a_conversation_gives_a_prompt_for_each_answer(tmp_path: Path) -> None:
 
 
 def test_a_data_set_on_disk_is_read(tmp_path: Path) -> None:
-    import pyarrow as pa
-    import pyarrow.ipc
-
     table = pa.table({"question": ["What is 2 + 2?", "Why?"], "answer": ["#### 4", "#### 0"]})
     (tmp_path / "train").mkdir()
     arrow = str(tmp_path / "train" / "data-00000-of-00001.arrow")
@@ -233,3 +234,51 @@ def test_aiperf_s_inputs_are_prompts(tmp_path: Path) -> None:
     assert prompts_of(read_records([tmp_path / "inputs.json"], {})) == [
         {"prompt_id": "s#1", "messages": ASKED}
     ]
+
+
+def _shards(folder: Path, *names: str) -> Path:
+    """A folder of Parquet files, each with one request as many seconds from the start as its place."""
+    folder.mkdir()
+    for at, name in enumerate(names, 1):
+        columns = {"arrival_s": [float(at)], "input_tokens": [at], "output_tokens": [1]}
+        pa.parquet.write_table(pa.table(columns), folder / f"{name}.parquet")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("names", "split", "read"),
+    [
+        (("train-00000-of-00001", "pretrain-00000-of-00001"), "train", [1]),
+        (("train-00000-of-00002", "train-00001-of-00002"), None, [1, 2]),
+        (("train-00000-of-00001", "test-00000-of-00001"), "test", [2]),
+        (("test", "train_a"), "train", [2]),
+        (("monday", "tuesday"), None, [1, 2]),
+    ],
+)
+def test_a_split_is_read_by_its_whole_name(
+    tmp_path: Path, names: tuple[str, ...], split: str | None, read: list[int]
+) -> None:
+    found = read_records([_shards(tmp_path / "set", *names)], {}, split=split)
+    assert sorted(record.get("input_tokens") for record in found.records) == read
+
+
+@pytest.mark.parametrize(
+    ("names", "split", "said"),
+    [
+        (("train-00000-of-00001", "test-00000-of-00001"), None, "has splits test, train; choose one"),
+        (("train-00000-of-00001",), "tra", "has splits train; choose one"),
+        (("train-00000-of-00001",), "*", "has splits train; choose one"),
+        (("monday",), "train", "has no splits by its files' names; leave --split out"),
+    ],
+)
+def test_splits_are_neither_mixed_nor_guessed(
+    tmp_path: Path, names: tuple[str, ...], split: str | None, said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        read_records([_shards(tmp_path / "set", *names)], {}, split=split)
+
+
+def test_a_file_has_no_splits(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("arrival_s,input_tokens,output_tokens\n1,2,3\n")
+    with pytest.raises(BadInput, match=r"t\.csv is a file, and has no splits"):
+        read_records([tmp_path / "t.csv"], {}, split="train")
