@@ -1,4 +1,4 @@
-"""Numbers as files and flags write them out."""
+"""Numbers as files and flags write them out, and as they are written for them."""
 
 from math import nan
 
@@ -10,3 +10,8 @@ def written_number(text: str) -> float:
         return float(text) if text.isascii() and "_" not in text else nan
     except ValueError:
         return nan
+
+
+def as_written(value: float) -> str:
+    """Fewest digits that are read as the same number again."""
+    return repr(float(value)).removesuffix(".0")

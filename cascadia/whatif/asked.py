@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cascadia.domain.errors import BadInput
 from cascadia.files.field_errors import bad_input
+from cascadia.files.written import as_written
 
 MOST_BYTES = 10_000
 
@@ -31,7 +32,10 @@ class Asked(BaseModel):
             "--latency-max": self.latency_max_s,
             "--budget": self.budget_usd_per_hour,
         }
-        return [*flags, *(text for flag, v in told.items() if v is not None for text in (flag, f"{v:g}"))]
+        return [
+            *flags,
+            *(text for flag, v in told.items() if v is not None for text in (flag, as_written(v))),
+        ]
 
     def document(self) -> dict[str, Any]:
         return self.model_dump(exclude_defaults=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import click
-from click.core import ParameterSource
 
+from cascadia.cli.shared.options import GIVEN
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import write_plan
 from cascadia.render import FILE_NAMES, render, targets_for
@@ -59,18 +59,8 @@ def write_report(
 
 
 def command_line(context: click.Context) -> str:
-    """The command as it was given, as a shell takes it; what was left to defaults is left out."""
-    words = context.command_path.split()
-    for parameter in context.command.get_params(context):
-        name = parameter.name or ""
-        if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE:
-            continue
-        value = context.params.get(name)
-        for each in value if isinstance(value, tuple) else (value,):
-            option = [parameter.opts[0]] if isinstance(parameter, click.Option) else []
-            text = f"{each:g}" if isinstance(each, float) else str(each)
-            words += option if isinstance(each, bool) else [*option, text]
-    return shlex.join(words)
+    """The command as it was given, as a shell takes it."""
+    return shlex.join([*context.command_path.split(), *context.meta[GIVEN]])
 
 
 def summary(plan: Plan) -> object:

@@ -11,6 +11,7 @@ import click
 
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import (
+    AsGiven,
     gear_count,
     number,
     positive,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from cascadia.planner.spec.overrides import Overrides
 
 
-@click.command()
+@click.command(cls=AsGiven)
 @click.argument("spec", type=click.Path(path_type=Path))
 @click.option(
     "--out",

@@ -24,6 +24,17 @@ class Group(click.Group):
             formatter.write_dl(listed)
 
 
+GIVEN = "cascadia.given"
+
+
+class AsGiven(click.Command):
+    """Keeps its arguments as they were given, as `meta[GIVEN]`: values tell no longer how they were written."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta[GIVEN] = tuple(args)
+        return super().parse_args(ctx, args)
+
+
 def with_output(command: Callable[..., None]) -> Callable[..., None]:
     """Adds --json and --quiet; `command` gets them as its keyword argument `output`."""
 

@@ -248,3 +248,9 @@ def test_flags_are_those_of_the_command() -> None:
     assert asked.flags == [
         *("--gpus", "h100=8", "--quality-min", "82.5", "--latency-max", "2", "--budget", "24"),
     ]
+
+
+def test_flags_ask_for_the_very_same_values() -> None:
+    asked = Asked(rate_rps=1 / 3, quality_min=82.12345678, budget_usd_per_hour=1234567.89)
+    given = dict(zip(asked.flags[::2], map(float, asked.flags[1::2]), strict=True))
+    assert given == {"--rate": 1 / 3, "--quality-min": 82.12345678, "--budget": 1234567.89}

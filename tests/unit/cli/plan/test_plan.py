@@ -1,6 +1,8 @@
 """`cascadia plan` reads, plans, tells and writes; with the real planner once, else with one that answers at once."""
 
+import html
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -165,3 +167,16 @@ def test_a_number_of_gpus_is_a_number(planner: FakePlanner, gpus: str) -> None:
     result = plan(f"--gpus={gpus}")
     assert result.exit_code == 2
     assert result.stderr.startswith(f"error: --gpus: {gpus!r} is not [POOL=]N; write e.g. --gpus 32")
+
+
+def test_the_report_s_command_is_the_one_that_was_given(planner: FakePlanner) -> None:
+    asked = [
+        *("--rate", "0.123456789", "--within", "3%", "--gears", "off", "-q"),
+        "--goodput",
+        "ttft:500 tpot:50@p50",
+    ]
+    result = CliRunner().invoke(main, ["plan", "cascade.yaml", "--out", "plan", *asked], prog_name="cascadia")
+    assert result.exit_code == 0, result.output
+    page = html.unescape(Path("plan/report.html").read_text())
+    assert f"<code>{shlex.join(['cascadia', 'plan', 'cascade.yaml', '--out', 'plan', *asked])}</code>" in page
+    assert planner.problem is not None
