@@ -18,7 +18,7 @@ from cascadia.report.charts.scale import Format, Range, flattened, plain
 from cascadia.report.charts.svg import Colour, Floats
 from cascadia.report.data import FrontierPoint, KneePoint, ReportData
 from cascadia.report.names import devices, printable
-from cascadia.report.numbers import lower_bound, percent, quality, rate, score, seconds, usd
+from cascadia.report.numbers import asked_for, lower_bound, percent, quality, rate, score, seconds, usd
 from cascadia.report.pictures import colour_of
 
 LOG_SCALE = ", log scale"
@@ -87,7 +87,7 @@ def _quality_against(
         frontier=True,
         colour="grey",
         points=marks,
-        h_lines=((bar, f"asked for: {score(bar)}"),) if bar else (),
+        h_lines=((bar, f"asked for: {asked_for(bar)}"),) if bar else (),
         v_lines=((limit, f"at most {seconds(limit)}"),) if limit else (),
     )
 

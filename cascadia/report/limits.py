@@ -7,7 +7,7 @@ from cascadia.domain.plan import Plan
 from cascadia.report import words
 from cascadia.report.data import QualityStep, ReportData
 from cascadia.report.names import device, devices, printable
-from cascadia.report.numbers import lower_bound, percent, plural, rate, score, seconds, usd
+from cascadia.report.numbers import asked_for, lower_bound, percent, plural, rate, score, seconds, usd
 
 NEAR_POINTS, NEAR = 0.5, 0.1
 """A bound binds where the plan is this near to it: in points of quality, and as a share of any other bound."""
@@ -41,7 +41,7 @@ def _quality(plan: Plan, steps: Sequence[QualityStep]) -> Iterable[Limit]:
     bar, lower = plan.objective.quality_min, plan.predicted.quality.lower
     if bar is None:
         return
-    text = f"{lower_bound(lower)} is sure where {score(bar)} is asked for"
+    text = f"{lower_bound(lower, bar)} is sure where {asked_for(bar)} is asked for"
     easier = [s for s in steps if s.quality_min < bar - 1e-9 and s.latency_s == s.latency_s]
     if easier:
         text += _at_less(plan, max(easier, key=lambda s: s.quality_min))

@@ -66,9 +66,17 @@ def quality(value: float) -> str:
     return f"{value:.1f}" if math.isfinite(value) else figures(value)
 
 
-def lower_bound(value: float) -> str:
-    """A bound from below, to a tenth and never rounded up: 85.97 -> "85.9"."""
-    return quality(math.floor(value * 10 + 1e-9) / 10) if math.isfinite(value) else figures(value)
+def asked_for(value: float) -> str:
+    """A quality that was asked for, as it was: rounded up it would seem missed. 68.17 -> "68.17"."""
+    return f"{value:.8g}"
+
+
+def lower_bound(value: float, asked: float | None = None) -> str:
+    """A bound from below, never rounded up: to a tenth, or as many digits as what was `asked` for. 85.97 -> "85.9"."""
+    if not math.isfinite(value):
+        return figures(value)
+    digits = 1 if asked is None else max(1, len(asked_for(asked).partition(".")[2]))
+    return f"{math.floor(value * 10**digits + 1e-6) / 10**digits:.{digits}f}"
 
 
 def rate(value: float) -> str:

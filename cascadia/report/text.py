@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from cascadia.domain.plan import Plan, StagePlan, StagePrediction
 from cascadia.report import words
 from cascadia.report.names import device, model_label, printable, replicas
-from cascadia.report.numbers import lower_bound, percent, plural, quality, score, seconds, usd
+from cascadia.report.numbers import asked_for, lower_bound, percent, plural, quality, score, seconds, usd
 from cascadia.report.renting import lost
 
 if TYPE_CHECKING:
@@ -136,7 +136,8 @@ def _engine(stage: StagePlan) -> str:
 def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
     predicted, q = plan.predicted, plan.predicted.quality
     e2e, ttft = predicted.e2e, predicted.ttft
-    asked = f", asked for {score(plan.objective.quality_min)}" if plan.objective.quality_min else ""
+    bar = plan.objective.quality_min
+    asked = f", asked for {asked_for(bar)}" if bar else ""
     judge = (
         printable(f"{plan.judge.kind}, {plan.judge.placement}")
         if plan.judges
@@ -146,8 +147,8 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
     facts = [
         (
             "quality",
-            f"{lower_bound(q.lower)} or better with {percent(q.confidence)} confidence{asked}; mean {quality(q.mean)} "
-            f"over {plural(q.questions, 'question')}",
+            f"{lower_bound(q.lower, bar)} or better with {percent(q.confidence)} confidence{asked}; "
+            f"mean {quality(q.mean)} over {plural(q.questions, 'question')}",
         ),
         (
             "latency",

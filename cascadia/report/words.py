@@ -23,7 +23,7 @@ from cascadia.report.names import (
     model_short,
     printable,
 )
-from cascadia.report.numbers import lower_bound, percent, plural, rate, score, seconds, usd
+from cascadia.report.numbers import asked_for, lower_bound, percent, plural, rate, score, seconds, usd
 
 Names = Mapping[str, str]
 MOST = 100.0
@@ -43,7 +43,7 @@ def headline(plan: Plan, names: Names) -> str:
     if goal.goal == "quality":
         within = f" within {seconds(goal.deadline.max_s)}" if goal.deadline is not None else ""
         return f"{start}{within} ({latency}) at quality {lower_bound(predicted.quality.lower)} or better"
-    at = f" at quality ≥ {score(goal.quality_min)}" if goal.quality_min else ""
+    at = f" at quality ≥ {asked_for(goal.quality_min)}" if goal.quality_min else ""
     cost = f" for {usd(predicted.usd_per_hour)}/h" if goal.goal in ("cost", "rate") else ""
     return f"{start}{at} with {latency}{cost}"
 
@@ -202,10 +202,10 @@ def judge(plan: Plan) -> str:
 def quality(plan: Plan) -> str:
     q = plan.predicted.quality
     bar = plan.objective.quality_min
-    asked = f", where at least {score(bar)} was asked for" if bar else ""
+    asked = f", where at least {asked_for(bar)} was asked for" if bar else ""
     return (
         f"Quality is {numbers.quality(q.mean)} of 100 on average over {plural(q.questions, 'question')}; "
-        f"with {percent(q.confidence)} confidence it is {lower_bound(q.lower)} or better{asked}."
+        f"with {percent(q.confidence)} confidence it is {lower_bound(q.lower, bar)} or better{asked}."
     )
 
 

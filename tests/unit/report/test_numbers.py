@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.report.numbers import (
+    asked_for,
     figures,
     lower_bound,
     percent,
@@ -77,6 +78,14 @@ def test_words_agree_with_their_number() -> None:
 
 def test_a_bound_from_below_is_never_rounded_up() -> None:
     assert (lower_bound(85.97), lower_bound(86.0), quality(87.0)) == ("85.9", "86.0", "87.0")
+
+
+@given(st.floats(0.01, 100.0), st.integers(0, 6))
+def test_a_quality_that_was_asked_for_and_kept_is_not_shown_as_missed(lower: float, digits: int) -> None:
+    asked = math.floor(lower * 10**digits) / 10**digits
+    assert float(lower_bound(lower, asked)) >= float(asked_for(asked)) == asked
+    assert float(lower_bound(lower, asked)) <= lower + 1e-6
+    assert (asked_for(85.0), asked_for(68.17), lower_bound(68.174, 68.17)) == ("85", "68.17", "68.17")
 
 
 def test_a_span_of_times_has_its_unit_once() -> None:
