@@ -141,6 +141,9 @@ def replay(
         shares=shares,
         rate_rps=problem.workload.rate_rps,
     )
+    if table is None:
+        # Drawn paths have no scores.
+        predicted = replace(predicted, score_mean=None)
 
     def goes_on(every: Simulator) -> CascadeRun:
         again = _gear_decisions(plan, known, every.problem.workload.row)

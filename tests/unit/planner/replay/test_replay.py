@@ -100,6 +100,7 @@ def test_without_the_table_paths_are_drawn_and_latencies_are_near(made: Made, tm
     near = 0.1 if steep else 0.05
     assert shown.e2e.p95_s == pytest.approx(made.plan.predicted.e2e.p95_s, rel=near)
     assert shown.quality == made.plan.predicted.quality
+    assert shown.score_mean is None
     for drawn, predicted in zip(shown.stages, made.plan.predicted.stages, strict=True):
         assert drawn.reached == pytest.approx(predicted.reached, abs=0.05)
 
