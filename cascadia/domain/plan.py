@@ -379,6 +379,31 @@ class QuestionRange:
 
 
 @dataclass(frozen=True, slots=True)
+class Peak:
+    """Largest rate of the plan's trace within windows of `span_s`, `times` that of the quarter of an hour around."""
+
+    span_s: float
+    times: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """Replicas that keep the plan's bounds at `times` its rate: by stage, `judge` among them, as many of each of its
+    groups."""
+
+    times: float
+    replicas: dict[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Replicas by rate, as simulated; `scales` by rising rate."""
+
+    peaks: tuple[Peak, ...]
+    scales: tuple[Scale, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ForesightPlan:
     """Heads that tell of the question alone, in a file with the SHA-256 `digest`; they take `latency_s` a request."""
 
@@ -475,8 +500,9 @@ class Plan:
     another routing for a share of the requests. `gears` are settings for rising load, `under_load` what becomes of
     requests beyond them; None: the router's own settings stand. `headroom` is the largest factor of the rate that is
     carried under the test of `stability`. `calibrations` are by stage, and under `judge` of one with GPUs. `losses`
-    have an entry a pool. `exits` is the promise by which exits are in force; None: those of stages that think are as
-    they are. `until_certified` is the plan before. `policies` have an entry a group of stages that answer in one pass.
+    have an entry a pool. `scaling` tells the replicas at other rates. `exits` is the promise by which exits are in
+    force; None: those of stages that think are as they are. `until_certified` is the plan before. `policies` have an
+    entry a group of stages that answer in one pass.
     """
 
     version: int
@@ -497,6 +523,7 @@ class Plan:
     calibrations: dict[str, StageCalibration] = field(default_factory=dict)
     error_range: ErrorRange | None = None
     question_range: QuestionRange | None = None
+    scaling: Scaling | None = None
     stability: Stability | None = None
     headroom: float | None = None
     mixture: Mixture | None = None

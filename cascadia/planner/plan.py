@@ -25,6 +25,7 @@ from cascadia.planner.account.exits import with_exits_written
 from cascadia.planner.account.few_requests import few_requests_notes
 from cascadia.planner.account.losses import node_losses
 from cascadia.planner.account.question_range import played_by, question_notes, question_range
+from cascadia.planner.account.scaling import scaling
 from cascadia.planner.account.server_notes import server_notes
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
@@ -283,6 +284,8 @@ def _planned(
     result = _with_gears(replace(result, aside=aside), placed, progress, elapsed)
     if not deadline.leaves_out("what other questions do to the plan"):
         result = _with_other_questions(result)
+    if not deadline.leaves_out("how many replicas other rates need"):
+        result = _with_scaling(result)
     if as_good and result.chosen.usd_per_hour > as_good[0].usd_per_hour:
         result = replace(result, notes=(*result.notes, _worth_it(result, as_good[0])))
     if not deadline.leaves_out("what the loss of a node leaves"):
@@ -309,6 +312,20 @@ def _with_other_questions(result: PlanResult) -> PlanResult:
         carries=plan_.headroom or 1.0,
     )
     return replace(result, plan=replace(plan_, question_range=within))
+
+
+def _with_scaling(result: PlanResult) -> PlanResult:
+    """Plan with the replicas that it needs at other rates, on its gears if it has any."""
+    found = result.ladder
+    scales = scaling(
+        result.simulator,
+        result.chosen.deployment,
+        result.search.routings,
+        (result.chosen.deployment.routing,) if found is None else found.routings,
+        Ladder(()) if found is None else found.ladder,
+        result.plan.predicted,
+    )
+    return replace(result, plan=replace(result.plan, scaling=scales))
 
 
 def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:

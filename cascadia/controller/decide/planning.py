@@ -164,6 +164,7 @@ class Planning:
             table=self._table(since_s, out / TABLE),
             seed=settings.seed,
             headroom=settings.headroom,
+            latency_room=settings.latency_room,
             learned=learned,
         )
 

@@ -24,12 +24,13 @@ from cascadia.domain.errors import CascadiaError, Infeasible, OutOfTime
 from cascadia.files.text import write_whole
 
 if TYPE_CHECKING:
+    from cascadia.domain.objective import Objective
     from cascadia.domain.plan import JudgePlan, Plan
     from cascadia.domain.quality import QualityTable
     from cascadia_traces.trace import Trace
 
-WITH_HEADROOM = 0.7
-"""Share of the search's time for a plan with headroom; the rest is for one without, where there is none."""
+WITH_ROOM = 0.7
+"""Share of the search's time for a plan with room; the rest is for one without, where there is none."""
 
 CHILD = "import sys; from cascadia.controller.decide.replan import main; main(sys.argv[1])"
 REQUEST, RESULT, PLAN = "request.json", "result.json", "plan.json"
@@ -44,8 +45,8 @@ class Request:
     """`trace`: today's requests, to be replayed at `rate_rps`; `table`: fresh scores, the spec's where None.
 
     `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it. Where the
-    objective bounds latency the new plan is made for `headroom` (0-1) more requests, if that can be. `learned`: by
-    stage (and `judge`) and GPU, how many times as long as its calibration says everything takes. `time_limit_s`: after
+    objective bounds latency the new plan is made for `headroom` (0-1) more requests, and leaves `latency_room` (0-1) of
+    each bound free, if that can be. `learned`: by stage (and `judge`) and GPU, how many times as long as its calibration says everything takes. `time_limit_s`: after
     which planning is ended; the best plan found some time before is taken.
     """
 
@@ -58,6 +59,7 @@ class Request:
     table: Path | None = None
     seed: int = 0
     headroom: float = 0.0
+    latency_room: float = 0.0
     learned: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     time_limit_s: float = TIME_LIMIT_S
 
@@ -177,7 +179,9 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
     bounded = bool(problem.objective.bounds)
     try:
         wider = problem_at(request.rate_rps * (1.0 + request.headroom)) if bounded else problem
-        found = plan(wider, deadline=deadline.part(WITH_HEADROOM if bounded else 1.0)).plan
+        wider = replace(wider, objective=with_room(wider.objective, request.latency_room))
+        found = plan(wider, deadline=deadline.part(WITH_ROOM if bounded else 1.0)).plan
+        found = replace(found, objective=problem.objective)
     except (Infeasible, OutOfTime):
         if not bounded:
             raise
@@ -193,6 +197,13 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
         "today": prospect_of(before, trace, problem.quality, folder, request.seed),
         "candidate": prospect_of(found, trace, problem.quality, folder, request.seed),
     }
+
+
+def with_room(objective: "Objective", room: float) -> "Objective":
+    """The objective with a share `room` (0-1) less of each bound on latency."""
+    max_s, left = objective.latency_max_s, 1.0 - room
+    levels = tuple(replace(level, max_s=left * level.max_s) for level in objective.levels)
+    return replace(objective, latency_max_s=None if max_s is None else left * max_s, levels=levels)
 
 
 def _remember_prefixes(request: Request) -> None:
@@ -266,6 +277,7 @@ def _document(request: Request) -> dict[str, Any]:
     others = {"rate_rps": request.rate_rps, "gpus": dict(request.gpus), "seed": request.seed}
     others |= {
         "headroom": request.headroom,
+        "latency_room": request.latency_room,
         "time_limit_s": request.time_limit_s,
         "learned": {s: dict(f) for s, f in request.learned.items()},
     }
@@ -280,6 +292,7 @@ def _request(document: Mapping[str, Any]) -> Request:
         gpus=document["gpus"],
         seed=document["seed"],
         headroom=document["headroom"],
+        latency_room=document["latency_room"],
         learned=document["learned"],
         time_limit_s=document["time_limit_s"],
         table=table,

@@ -15,7 +15,7 @@ steady one counts the share that was still there when a replica would have been 
 from array import array
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -34,6 +34,7 @@ REMEMBERED_S = 7200.0
 PAST_S, USUAL_S, DAY_S = 300.0, 900.0, 86_400.0
 """The last day is remembered in stretches of `PAST_S`, and told of from `USUAL_S` on."""
 LEVEL_S, BIN_S = 600.0, 60.0
+NONE: Mapping[float, float] = {}
 
 
 class Arrivals:
@@ -67,26 +68,33 @@ class Arrivals:
     def _arrays(self) -> tuple[Floats, Floats]:
         return np.array(self._at_s), np.array(self._came)
 
-    def ahead_rps(self, startup_s: float) -> float | None:
-        """Foresees the rate in `startup_s` from the last look on; None before the shortest window is full."""
+    def ahead_rps(self, startup_s: float, peaks: Mapping[float, float] = NONE) -> float | None:
+        """Foresees the rate in `startup_s` from the last look on; None before the shortest window is full. `peaks`: how
+        far windows of such lengths (s) go above the mean of a load that is as meant; what is more is another mean."""
         if not self._at_s:
             return None
         at_s, came = self._arrays()
-        rates = [_sure(at_s, came, span, startup_s) for span in SHORT_S if _full(at_s, span)]
-        rates += [_mean(at_s, came, span) for span in (RATE_S, STEADY_S) if _full(at_s, span)]
+        rates = [
+            _sure(at_s, came, span, startup_s) / peaks.get(span, 1.0) for span in SHORT_S if _full(at_s, span)
+        ]
+        steady = {RATE_S, STEADY_S, *(span for span in peaks if span > STEADY_S)}
+        rates += [_mean(at_s, came, span) / peaks.get(span, 1.0) for span in steady if _full(at_s, span)]
         return max(rates, default=None)
 
-    def lasting_rps(self) -> float | None:
-        """The rate of the last two minutes; None before so long was seen."""
+    def lasting_rps(self, peaks: Mapping[float, float] = NONE) -> float | None:
+        """The rate of the last two minutes; None before so long was seen. `peaks` as of `ahead_rps`."""
         if not self._at_s:
             return None
         at_s, came = self._arrays()
-        return _mean(at_s, came, RATE_S) if _full(at_s, RATE_S) else None
+        return _mean(at_s, came, RATE_S) / peaks.get(RATE_S, 1.0) if _full(at_s, RATE_S) else None
 
-    def may_be_rps(self) -> float:
-        """The most that the rate of the last half minute may be; 0 before that was seen."""
+    def may_be_rps(self, peaks: Mapping[float, float] = NONE) -> float:
+        """The most that the rate of the last half minute may be; 0 before that was seen. `peaks` as of `ahead_rps`."""
         at_s, came = self._arrays()
-        return most_rps(counts_of(at_s, came, SHORT_S[0]), SHORT_S[0]) if _full(at_s, SHORT_S[0]) else 0.0
+        span_s = SHORT_S[0]
+        if not _full(at_s, span_s):
+            return 0.0
+        return most_rps(counts_of(at_s, came, span_s), span_s) / peaks.get(span_s, 1.0)
 
     def usual_rps(self) -> float | None:
         """The mean rate of the last day that a request meets; None before there is a quarter of an hour of it."""

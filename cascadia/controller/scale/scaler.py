@@ -5,7 +5,7 @@ what is under way is seen in what is observed, so that a controller that takes o
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from math import inf
@@ -32,7 +32,7 @@ from cascadia.controller.scale.size import (
     fitting,
     within,
 )
-from cascadia.controller.scale.sizes import StageSize, in_time_s, sizes_of
+from cascadia.controller.scale.sizes import StageSize, in_time_s, peaks_of, sizes_of
 from cascadia.controller.scale.steps import alive, steps_to
 from cascadia.controller.scale.turned_away import TurnedAway
 from cascadia.domain.plan import Plan
@@ -97,6 +97,7 @@ class Scaler:
         self._startup_s: Startup = startups([])
         self._sizes: tuple[StageSize, ...] = ()
         self._in_time_s = 0.0
+        self._peaks: Mapping[float, float] = {}
         self._quiet, self._lately = Quiet(quiet_s), Quiet(LATELY_S)
         self._queues, self._turned_away, self._heavier = Queues(), TurnedAway(), Heavier(quiet_s)
         self._told: Mapping[Kind, int] = {}
@@ -113,6 +114,7 @@ class Scaler:
         self.profile = Profile(_kept(journal.state.entries()))
         self._kept_to: int | None = None
         self.foretold: Foretold | None = None
+        self._by_profile = False
         self.rate_rps: float | None = None
 
     def desired(self, plan: Path, need_rps: dict[str, float]) -> Desired:
@@ -122,7 +124,8 @@ class Scaler:
         if self.rate_rps is None or not follows_rate(found):
             return desired
         sizes = sizes_of(found, desired)
-        counts = {kind: n for size in sizes for kind, n in counts_for(size, self.rate_rps).items()}
+        rate_rps = self._rate_rps(self._slowest_s(sizes), peaks_of(found)) or self.rate_rps
+        counts = {kind: n for size in sizes for kind, n in counts_for(size, rate_rps).items()}
         sized = replace(desired, counts=counts)
         pools = {kind.pool for kind in counts}
         return sized if all(sized.gpus(p) <= self._there.get(p, 0) for p in pools) else desired
@@ -214,7 +217,7 @@ class Scaler:
     def _adopt(self, plan: Path) -> None:
         found = read_plan(plan)
         self._sizes = sizes_of(found, self._fleet.desired(plan, {}))
-        self._in_time_s = in_time_s(found)
+        self._in_time_s, self._peaks = in_time_s(found), peaks_of(found)
         self.planned_rps, self._follows = found.predicted.rate_rps, follows_rate(found)
         self._quiet, self._lately = Quiet(self._quiet_s), Quiet(min(LATELY_S, self._quiet_s))
         self._heavier = Heavier(self._quiet_s)
@@ -223,15 +226,15 @@ class Scaler:
         self._startup_s = self._startups(self._journal.state.entries())
 
     def _counts(self, now_s: float, load: Load, observed: Observed) -> dict[Kind, int] | None:
-        slowest_s = max((self._startup_s(kind) for size in self._sizes for kind in size.counts), default=0.0)
-        self.rate_rps = self.arrivals.ahead_rps(slowest_s)
+        slowest_s = self._slowest_s(self._sizes)
+        self.rate_rps = self._rate_rps(slowest_s, self._peaks)
         if self.rate_rps is None:
             return None
-        lasting_rps = came_rps = self.arrivals.lasting_rps() or self.rate_rps
-        self.foretold = self.profile.ahead(self._journal.clock(), slowest_s)
-        if self.foretold is not None and self.foretold.rps > (1.0 + RISE) * self.rate_rps:
+        lasting_rps = self.arrivals.lasting_rps(self._peaks) or self.rate_rps
+        came_rps = self.arrivals.lasting_rps() or self.rate_rps
+        if self._by_profile:
             # What is foretold is no burst: it is kept as long as any load.
-            self.rate_rps = lasting_rps = self.foretold.rps
+            lasting_rps = self.rate_rps
         grows = {planned_stage(r.kind.stage) for r in observed.replicas if r.state == "starting"}
         queues = self._queues.least(now_s, load, grows, slowest_s)
         late = sum(load.in_hand.values()) > self._in_time_s * came_rps
@@ -244,8 +247,8 @@ class Scaler:
             waits = queues.get(planned_stage(size.stage), 0.0)
             needs_rps = clearing_rps(size, self.rate_rps, waits, there)
             times = self._heavier.times(now_s, size, self.rate_rps, needs_rps)
-            wanted |= counts_for(size, times * self.rate_rps)
-            lasting |= counts_for(size, times * lasting_rps)
+            wanted |= counts_for(size, self.rate_rps, times)
+            lasting |= counts_for(size, lasting_rps, times)
         if not self._told:
             # What a plan or a controller before this one started counts as wanted just now.
             self._quiet.most(now_s, {kind: max(count, there[kind]) for kind, count in wanted.items()})
@@ -254,7 +257,7 @@ class Scaler:
         wanted, lasting = self._lately.most(now_s, wanted), self._quiet.most(now_s, lasting)
         wanted = {kind: max(count, lasting[kind]) for kind, count in wanted.items()}
         # Who stops as a burst begins is missed for as long as the next one takes to be ready.
-        may_rps = self.arrivals.may_be_rps()
+        may_rps = self.arrivals.may_be_rps(self._peaks)
         for size in self._sizes:
             for kind, count in counts_for(size, may_rps).items():
                 wanted[kind] = max(wanted[kind], min(count, there[kind]))
@@ -269,6 +272,17 @@ class Scaler:
                 counts[kind] = min(counts[kind], there[kind])
         self._tell(counts, there, load)
         return counts
+
+    def _slowest_s(self, sizes: Iterable[StageSize]) -> float:
+        return max((self._startup_s(kind) for size in sizes for kind in size.counts), default=0.0)
+
+    def _rate_rps(self, startup_s: float, peaks: Mapping[float, float]) -> float | None:
+        """The rate to come, by what came and by what days before foretell, of a load that bursts as `peaks` say."""
+        seen_rps = self.arrivals.ahead_rps(startup_s, peaks)
+        self.foretold = self.profile.ahead(self._journal.clock(), startup_s)
+        foretold_rps = 0.0 if self.foretold is None else self.foretold.rps / peaks.get(STRETCH_S, 1.0)
+        self._by_profile = seen_rps is not None and foretold_rps > (1.0 + RISE) * seen_rps
+        return foretold_rps if self._by_profile else seen_rps
 
     def _keep(self, ended: list[int]) -> None:
         """Writes the profile's rates down, six hours at a time: a controller after this one goes on with them."""
@@ -294,7 +308,7 @@ class Scaler:
             parts.append(f"{count} of {planned_stage(kind.stage)} instead of {there.get(kind, 0)}")
         in_hand = sum(load.in_hand.values())
         why = f"{self.rate_rps:.3g} req/s ahead"
-        if self.foretold is not None and self.foretold.rps == self.rate_rps:
+        if self._by_profile:
             why = str(self.foretold)
         what = f"{', '.join(parts)}: {why}, {in_hand:.0f} in hand"
         facts = {f"{kind.stage}/{kind.spec}": count for kind, count in sorted(counts.items())}

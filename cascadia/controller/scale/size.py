@@ -38,14 +38,28 @@ def clearing_rps(size: StageSize, rate_rps: float, in_hand: float, there: Mappin
     return size.capacity_rps(there) + queue / CLEARED_S if size.holds_s and queue > 0.0 else 0.0
 
 
-def counts_for(size: StageSize, rate_rps: float) -> dict[Kind, int]:
-    """The plan's mix of kinds as near as it goes, and at least one replica."""
+def counts_for(size: StageSize, rate_rps: float, times: float = 1.0) -> dict[Kind, int]:
+    """Counts that the plan was simulated with at that rate, where it tells; else its mix of kinds as near as it goes,
+    and at least one replica. `times` as much work asks for so much more capacity."""
     if not size.reached:
         return dict(size.counts)
-    needed_rps = rate_rps * size.reached
-    share = needed_rps / size.capacity_rps(size.counts)
+    if not size.steps:
+        return _mixed(size, size.counts, times * rate_rps * size.reached)
+    most_rps = size.steps[-1][0]
+    known = next((counts for rps, counts in size.steps if rps >= rate_rps * (1.0 - EVEN)), size.steps[-1][1])
+    more = times * max(1.0, rate_rps / most_rps)
+    return _mixed(size, known, more * size.capacity_rps(known)) if more > 1.0 + EVEN else dict(known)
+
+
+def asked_rps(size: StageSize, rate_rps: float) -> float:
+    """Capacity that is there for so many requests a second."""
+    return size.capacity_rps(counts_for(size, rate_rps)) if size.steps else rate_rps * size.reached
+
+
+def _mixed(size: StageSize, counts: Mapping[Kind, int], needed_rps: float) -> dict[Kind, int]:
+    share = needed_rps / size.capacity_rps(counts)
     # At the planned rate exactly as many as planned, whatever the division's last digit.
-    found = {kind: floor(share * count + EVEN) for kind, count in size.counts.items()}
+    found = {kind: floor(share * count + EVEN) for kind, count in counts.items()}
     while (short_rps := needed_rps - size.capacity_rps(found)) > EVEN * needed_rps or not any(found.values()):
         kind = _cheapest(size, short_rps)
         found[kind] += 1
@@ -103,12 +117,12 @@ class Heavier:
     def times(self, at_s: float, size: StageSize, rate_rps: float, needs_rps: float) -> float:
         """At least 1. `needs_rps`: as of `clearing_rps`."""
         times, since_s = self._times.get(size.stage, (1.0, at_s))
-        if not (asked_rps := rate_rps * size.reached):
+        if not (asked := asked_rps(size, rate_rps)):
             return times
         if needs_rps:
-            times, since_s = min(MOST_TIMES, max(times, needs_rps / asked_rps)), at_s
+            times, since_s = min(MOST_TIMES, max(times, needs_rps / asked)), at_s
         elif at_s >= since_s + self._quiet_s:
-            times, since_s = max(1.0, times - min(size.gives_rps.values()) / asked_rps), at_s
+            times, since_s = max(1.0, times - min(size.gives_rps.values()) / asked), at_s
         self._times[size.stage] = times, since_s
         return times
 

@@ -34,13 +34,15 @@ ODD = 1.3
 @dataclass(frozen=True, slots=True)
 class StageSize:
     """`reached`: visits of the stage a request. `gives_rps`: by kind, what one replica may be given. `counts`: the
-    plan's. `holds_s`: requests in hand a request a second, where replicas get what they may; more wait."""
+    plan's. `holds_s`: requests in hand a request a second, where replicas get what they may; more wait. `steps`: by
+    rising rate, the counts by which the plan keeps its bounds there, as simulated; empty where it does not tell."""
 
     stage: str
     reached: float
     counts: Mapping[Kind, int]
     gives_rps: Mapping[Kind, float]
     holds_s: float
+    steps: tuple[tuple[float, Mapping[Kind, int]], ...] = ()
 
     def capacity_rps(self, counts: Mapping[Kind, int]) -> float:
         return sum(self.gives_rps[kind] * counts.get(kind, 0) for kind in self.counts)
@@ -50,6 +52,11 @@ def sizes_of(plan: Plan, desired: Desired) -> tuple[StageSize, ...]:
     """`desired` is what the fleet makes of `plan`."""
     stages = list(dict.fromkeys(kind.stage for kind, count in desired.counts.items() if count))
     return tuple(_size(plan, desired, stage) for stage in stages)
+
+
+def peaks_of(plan: Plan) -> dict[float, float]:
+    """By length of a window (s), how far the rate in it goes above the mean without asking for more replicas."""
+    return {} if plan.scaling is None else {peak.span_s: peak.times for peak in plan.scaling.peaks}
 
 
 def in_time_s(plan: Plan) -> float:
@@ -84,6 +91,28 @@ def _size(plan: Plan, desired: Desired, stage: str) -> StageSize:
         counts,
         {kind: rps * may / load for kind, rps in planned_rps.items()},
         ODD * holds_s,
+        _steps(plan, stage, counts),
+    )
+
+
+def _steps(
+    plan: Plan, stage: str, counts: Mapping[Kind, int]
+) -> tuple[tuple[float, Mapping[Kind, int]], ...]:
+    """Of a stage whose kinds are its plan's groups, one by one."""
+    if plan.scaling is None:
+        return ()
+    name = planned_stage(stage)
+    unit = plan.judge if name == JUDGE else next(each for each in plan.stages if each.name == name)
+    kinds = {(kind.pool, kind.gpus): kind for kind in counts}
+    groups = [(group.pool, group.gpus // group.count) for group in unit.replicas]
+    if len(set(groups)) < len(groups) or set(groups) != set(kinds) or len(kinds) < len(counts):
+        return ()
+    return tuple(
+        (
+            scale.times * plan.predicted.rate_rps,
+            {kinds[group]: n for group, n in zip(groups, scale.replicas[name], strict=True)},
+        )
+        for scale in plan.scaling.scales
     )
 
 

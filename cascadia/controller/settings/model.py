@@ -107,6 +107,12 @@ class Planning(_Section):
         default=0.05,
         description="Share (0-1) of requests more than came that a plan with a latency bound is made for.",
     )
+    latency_room: Annotated[Share, flag("--latency-room")] = Field(
+        default=0.13,
+        le=0.9,
+        description="Share (0-1) of each bound on latency that a plan leaves free where it can: what it was made with "
+        "is never quite what comes.",
+    )
     plan_limit_s: Annotated[Positive, flag("--plan-limit")] = Field(
         default=300.0, description="Seconds after which planning is ended and today's plan kept."
     )

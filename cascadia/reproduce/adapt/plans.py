@@ -61,7 +61,7 @@ def _key(request: Request) -> str:
     digest = hashlib.sha256()
     for path in (request.trace, request.table, request.today, request.spec):
         digest.update(path.read_bytes() if path is not None else b"-")
-    asked = [request.rate_rps, dict(request.gpus), request.seed, request.headroom]
+    asked = [request.rate_rps, dict(request.gpus), request.seed, request.headroom, request.latency_room]
     digest.update(json.dumps(asked).encode())
     return digest.hexdigest()[:20]
 

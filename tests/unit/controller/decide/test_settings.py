@@ -36,6 +36,7 @@ def test_defaults_change_only_on_purpose() -> None:
         "more_evaluations": 4,
         "scores_wait_s": 300.0,
         "headroom": 0.05,
+        "latency_room": 0.13,
         "most_requests": 20_000,
         "plan_limit_s": 300.0,
         "startup_s": 120.0,
