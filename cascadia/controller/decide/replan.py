@@ -46,8 +46,9 @@ class Request:
 
     `today`: the plan in force; `gpus`: by pool, those there are; `out`: an empty folder for what comes of it. Where the
     objective bounds latency the new plan is made for `headroom` (0-1) more requests, and leaves `latency_room` (0-1) of
-    each bound free, if that can be. `learned`: by stage (and `judge`) and GPU, how many times as long as its calibration says everything takes. `time_limit_s`: after
-    which planning is ended; the best plan found some time before is taken.
+    each bound free, if that can be. `learned`: by stage (and `judge`) and GPU, how many times as long as its
+    calibration says everything takes. `time_limit_s`: after which planning is ended; the best plan found some time
+    before is taken.
     """
 
     spec: Path

@@ -11,6 +11,7 @@ of an hour around it: a window that holds no more than the trace's own fullest a
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 
@@ -24,14 +25,17 @@ from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.played import Decided, Played, play
 from cascadia.planner.routing.routings import Routings
+from cascadia.planner.stability.certificate import SETTLED
 from cascadia.planner.stability.repeats import repeated
 from cascadia_sim.engine.requests import PastTheClock
 
 UP, DOWN = 1.08, 1.15
 """Between two multiples."""
 LEAST, MOST = 0.25, 2.5
-REQUESTS = 2_000_000
+REQUESTS = 4_000_000
 """Simulated in all; multiples beyond that are left out."""
+LONG = 2.0 * SETTLED
+"""Latencies that a trace lasts at least, so that it is enough to play it once."""
 LARGEST = 4.0
 """Times the plan's price, above which nothing is looked for."""
 SPANS_S, LOCAL_S = (30.0, 60.0, 120.0, 300.0), 900.0
@@ -93,7 +97,11 @@ class Scaled:
     def strain(self, times: float, counts: Counts) -> float:
         """Largest ratio of what is reached to its bound at `times` the rate; inf where a stage is sent more than it
         sustains, or quality falls below the plan's bar."""
-        simulator, objective = repeated(self.simulator, 1, times), self.simulator.problem.objective
+        objective = self.simulator.problem.objective
+        # As long as the trace is once where it would be over before anything has settled.
+        lasts_s = float(self.simulator.problem.workload.arrival_s[-1]) / times
+        rounds = ceil(times) if lasts_s < LONG * self.predicted.e2e.p99_s else 1
+        simulator = repeated(self.simulator, rounds, times)
         self.left -= len(simulator.arrivals)
         of = Decided(self.routings, simulator)
         capacity = min((room * self.weight(s, counts) for s, room in self._rooms.items()), default=1.0)

@@ -32,6 +32,31 @@ def test_a_steady_rate_is_known_within_a_few_percent(seed: int) -> None:
     assert found == pytest.approx(12.0, rel=0.1)
 
 
+PEAKS = {30.0: 2.4, 60.0: 2.2, 120.0: 2.0, 300.0: 1.6, 900.0: 1.0}
+
+
+def test_a_burst_as_the_plans_own_asks_for_nothing() -> None:
+    burst = seen(lambda at_s: 18.0 if 3500.0 <= at_s < 3580.0 else 10.0, 3580.0)
+    assert burst.ahead_rps(60.0, PEAKS) == pytest.approx(10.5, rel=0.05)
+    assert burst.lasting_rps(PEAKS) is not None
+    assert burst.may_be_rps(PEAKS) == pytest.approx(burst.may_be_rps() / PEAKS[30.0])
+    without = burst.ahead_rps(60.0)
+    assert without is not None
+    assert without > 14.0
+
+
+def test_what_stays_for_a_quarter_of_an_hour_is_no_burst() -> None:
+    stays = seen(lambda at_s: 18.0 if at_s >= 3600.0 else 10.0, 4500.0)
+    assert stays.ahead_rps(60.0, PEAKS) == pytest.approx(18.0, rel=0.05)
+
+
+def test_what_is_more_than_the_plans_own_bursts_asks_at_once() -> None:
+    jump = seen(lambda at_s: 36.0 if at_s >= 3600.0 else 10.0, 3660.0)
+    found = jump.ahead_rps(60.0, PEAKS)
+    assert found is not None
+    assert found > 13.0
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_a_jump_to_three_times_the_rate_is_most_of_it_after_half_a_minute(seed: int) -> None:
     found = seen(lambda at_s: 6.0 if at_s < 3600.0 else 18.0, 3635.0, seed).ahead_rps(120.0)

@@ -28,10 +28,12 @@ from cascadia.controller.scale.sizes import (
     NOTHING_OF_THE_BOUND,
     OF_THE_BOUND,
     StageSize,
+    peaks_of,
     sizes_of,
 )
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
+from cascadia.domain.plan import Peak, Scale, Scaling
 from tests.unit.controller.machine import two_stages
 
 SMALL, WIDE, LARGE = Kind("small", "gpu", 1), Kind("small", "gpu", 2, "wide"), Kind("large", "gpu", 4)
@@ -47,6 +49,47 @@ def test_known_answers() -> None:
     assert counts_for(ESCALATED, 20.0) == {LARGE: 2}, "a quarter of the requests comes here"
     assert counts_for(MIXED, 27.0) == {SMALL: 1, WIDE: 2}
     assert counts_for(MIXED, 28.0) == {SMALL: 2, WIDE: 2}, "the fewest GPUs that close the gap"
+
+
+STEPPED = replace(
+    MIXED, steps=((9.0, {SMALL: 1, WIDE: 0}), (20.0, {SMALL: 1, WIDE: 2}), (30.0, {SMALL: 4, WIDE: 2}))
+)
+
+
+def test_what_the_plan_was_simulated_with_goes_before_any_proportion() -> None:
+    assert counts_for(STEPPED, 2.0) == counts_for(STEPPED, 9.0) == {SMALL: 1, WIDE: 0}
+    assert counts_for(STEPPED, 9.1) == counts_for(STEPPED, 20.0) == {SMALL: 1, WIDE: 2}
+    assert counts_for(STEPPED, 29.0) == {SMALL: 4, WIDE: 2}
+
+
+def test_beyond_what_was_simulated_its_last_grows_in_proportion() -> None:
+    last = STEPPED.capacity_rps(STEPPED.steps[-1][1])
+    found = STEPPED.capacity_rps(counts_for(STEPPED, 60.0))
+    assert 2.0 * last <= found < 2.0 * last + max(STEPPED.gives_rps.values())
+
+
+def test_longer_requests_than_simulated_ask_for_more_of_what_is_there() -> None:
+    there = STEPPED.capacity_rps(counts_for(STEPPED, 15.0))
+    assert STEPPED.capacity_rps(counts_for(STEPPED, 15.0, 1.5)) >= 1.5 * there
+    heavier = Heavier(600.0)
+    needs_rps = clearing_rps(STEPPED, 15.0, 200.0, counts_for(STEPPED, 15.0))
+    times = heavier.times(0.0, STEPPED, 15.0, needs_rps)
+    assert STEPPED.capacity_rps(counts_for(STEPPED, 15.0, times)) > there, "a queue that stays gets a replica"
+
+
+def test_a_plan_tells_each_kind_of_replica_by_rate() -> None:
+    plan = two_stages(1, 2)
+    scales = (Scale(0.5, {"small": (1,), "large": (1,)}), Scale(1.0, {"small": (1,), "large": (2,)}))
+    plan = replace(plan, scaling=Scaling((Peak(60.0, 1.5),), scales))
+    small, large = Kind("small", "here", 1), Kind("large", "here", 1)
+    desired = Desired({small: 1, large: 2}, Routing(("small", "large"), (50.0,)))
+    rps = plan.predicted.rate_rps
+    by_stage = {size.stage: size for size in sizes_of(plan, desired)}
+    assert counts_for(by_stage["large"], 0.4 * rps) == {large: 1}
+    assert counts_for(by_stage["large"], 0.6 * rps) == {large: 2}
+    assert counts_for(by_stage["small"], rps) == {small: 1}
+    assert peaks_of(plan) == {60.0: 1.5}
+    assert peaks_of(replace(plan, scaling=None)) == {}
 
 
 def test_a_stage_of_which_nothing_is_known_stays_as_planned() -> None:
