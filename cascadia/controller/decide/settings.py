@@ -33,8 +33,8 @@ class Settings:
     evaluations_within_s: float = 3600.0
     more_evaluations: int = 4
     scores_wait_s: float = 300.0
-    headroom: float = 0.05
-    latency_room: float = 0.13
+    headroom: float = 0.0
+    latency_room: float = 0.12
     most_requests: int = 20_000
     plan_limit_s: float = 300.0
     startup_s: float = 120.0

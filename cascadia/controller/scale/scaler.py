@@ -22,6 +22,7 @@ from cascadia.controller.scale.as_scaled import as_scaled
 from cascadia.controller.scale.load import LoadSource
 from cascadia.controller.scale.profile import STRETCH_S, Foretold, Profile
 from cascadia.controller.scale.rate import Arrivals
+from cascadia.controller.scale.share import Share
 from cascadia.controller.scale.size import (
     Heavier,
     Load,
@@ -45,6 +46,10 @@ WAIT_AGAIN_S = 60.0
 SHORT_S = 60.0
 """That more is wanted than there are GPUs for, before it counts as the ceiling; and that more is in hand than can be
 answered in time, before it counts as overload."""
+
+TIMES_LATE = 2.0
+"""Times the share that may be late, so much of the time more is in hand than can be answered in time before a plan's
+own bursts no longer count as ones that it stands."""
 
 LATELY_S = 120.0
 """What a burst asks for is wanted for so long: it has mostly passed before it is ready."""
@@ -98,6 +103,7 @@ class Scaler:
         self._sizes: tuple[StageSize, ...] = ()
         self._in_time_s = 0.0
         self._peaks: Mapping[float, float] = {}
+        self._late, self._may_be_late = Share(), 0.0
         self._quiet, self._lately = Quiet(quiet_s), Quiet(LATELY_S)
         self._queues, self._turned_away, self._heavier = Queues(), TurnedAway(), Heavier(quiet_s)
         self._told: Mapping[Kind, int] = {}
@@ -217,7 +223,8 @@ class Scaler:
     def _adopt(self, plan: Path) -> None:
         found = read_plan(plan)
         self._sizes = sizes_of(found, self._fleet.desired(plan, {}))
-        self._in_time_s, self._peaks = in_time_s(found), peaks_of(found)
+        self._in_time_s, self._peaks, self._late = in_time_s(found), peaks_of(found), Share()
+        self._may_be_late = TIMES_LATE * (1.0 - found.objective.quantile)
         self.planned_rps, self._follows = found.predicted.rate_rps, follows_rate(found)
         self._quiet, self._lately = Quiet(self._quiet_s), Quiet(min(LATELY_S, self._quiet_s))
         self._heavier = Heavier(self._quiet_s)
@@ -227,18 +234,20 @@ class Scaler:
 
     def _counts(self, now_s: float, load: Load, observed: Observed) -> dict[Kind, int] | None:
         slowest_s = self._slowest_s(self._sizes)
-        self.rate_rps = self._rate_rps(slowest_s, self._peaks)
-        if self.rate_rps is None:
+        came_rps = self.arrivals.lasting_rps() or self.arrivals.ahead_rps(slowest_s)
+        if came_rps is None:
             return None
-        lasting_rps = self.arrivals.lasting_rps(self._peaks) or self.rate_rps
-        came_rps = self.arrivals.lasting_rps() or self.rate_rps
+        late = sum(load.in_hand.values()) > self._in_time_s * came_rps
+        self._late_since_s = (self._late_since_s or now_s) if late else None
+        # A plan whose own bursts make too many late was not made with bursts like these.
+        peaks = self._peaks if self._late.share(now_s, late) <= self._may_be_late else {}
+        self.rate_rps = self._rate_rps(slowest_s, peaks) or came_rps
+        lasting_rps = self.arrivals.lasting_rps(peaks) or self.rate_rps
         if self._by_profile:
             # What is foretold is no burst: it is kept as long as any load.
             lasting_rps = self.rate_rps
         grows = {planned_stage(r.kind.stage) for r in observed.replicas if r.state == "starting"}
         queues = self._queues.least(now_s, load, grows, slowest_s)
-        late = sum(load.in_hand.values()) > self._in_time_s * came_rps
-        self._late_since_s = (self._late_since_s or now_s) if late else None
         if not late:
             # A stage that is fuller than planned is no queue yet while the whole is in time: gears see to it.
             queues = {}
@@ -257,7 +266,7 @@ class Scaler:
         wanted, lasting = self._lately.most(now_s, wanted), self._quiet.most(now_s, lasting)
         wanted = {kind: max(count, lasting[kind]) for kind, count in wanted.items()}
         # Who stops as a burst begins is missed for as long as the next one takes to be ready.
-        may_rps = self.arrivals.may_be_rps(self._peaks)
+        may_rps = self.arrivals.may_be_rps(peaks)
         for size in self._sizes:
             for kind, count in counts_for(size, may_rps).items():
                 wanted[kind] = max(wanted[kind], min(count, there[kind]))

@@ -104,11 +104,11 @@ class Planning(_Section):
         "where requests are late.",
     )
     headroom: Annotated[Share, flag("--headroom", listed=True)] = Field(
-        default=0.05,
+        default=0.0,
         description="Share (0-1) of requests more than came that a plan with a latency bound is made for.",
     )
     latency_room: Annotated[Share, flag("--latency-room")] = Field(
-        default=0.13,
+        default=0.12,
         le=0.9,
         description="Share (0-1) of each bound on latency that a plan leaves free where it can: what it was made with "
         "is never quite what comes.",
