@@ -19,6 +19,7 @@ from cascadia.controller.scale.load import RoutersLoad
 from cascadia.controller.scale.size import Load
 from cascadia.controller.scale.turned_away import TurnedAway
 from cascadia.domain.objective import Goal, Objective
+from cascadia.domain.plan import Peak, Scale, Scaling
 from cascadia.files.plan_file import read_plan, write_plan
 from tests.unit.controller.machine import two_stages
 from tests.unit.controller.traffic import traffic
@@ -341,6 +342,43 @@ def test_a_stage_that_is_fuller_than_planned_is_no_queue_while_the_whole_is_in_t
     world.in_hand = {"small": 1.0, "large": 85.0}
     world.live(1000.0, controller)
     assert {step.kind.stage for _, step in world.taken if isinstance(step, Start)} == {"large"}
+
+
+def with_bursts(world: World, times: float) -> None:
+    """A plan whose own trace went so far above its mean for minutes, and that grows by one small replica an eighth."""
+    plan = read_plan(world.plan)
+    scales = tuple(Scale(1.0 + 0.125 * n, {"small": (1 + n,), "large": (1,)}) for n in range(9))
+    peaks = tuple(Peak(span_s, times) for span_s in (30.0, 60.0, 120.0, 300.0))
+    write_plan(replace(plan, scaling=Scaling((*peaks, Peak(900.0, 1.0)), scales)), world.plan)
+
+
+def bursts(at_s: float) -> float:
+    """Half as much again for two minutes of ten."""
+    return 15.0 if at_s % 600.0 < 120.0 else 8.0
+
+
+def test_bursts_as_the_plans_own_start_nothing_and_others_do(tmp_path: Path) -> None:
+    for name, times, starts in (("same", 1.6, 0), ("larger", 1.2, 2)):
+        (folder := tmp_path / name).mkdir()
+        world = World(folder, bursts)
+        with_bursts(world, times)
+        world.live(3600.0)
+        assert bool(starts) == bool(world.steps(Start)), name
+
+
+def test_a_plans_own_bursts_count_where_more_are_late_than_may_be(tmp_path: Path) -> None:
+    world = World(tmp_path, bursts)
+    with_bursts(world, 1.6)
+    controller = world.live(1315.0)
+    assert controller.scaler is not None
+    assert controller.scaler.rate_rps == pytest.approx(9.5, abs=1.0)
+    world.in_hand = {"small": 400.0, "large": 1.0}
+    world.live(1315.0 + 600.0, controller)
+    world.in_hand = {"small": 1.0, "large": 1.0}
+    world.live(3115.0, controller)
+    assert controller.scaler.rate_rps == pytest.approx(15.0, abs=1.0)
+    world.live(10_315.0, controller)
+    assert controller.scaler.rate_rps == pytest.approx(9.5, abs=1.0), "none were late for two hours"
 
 
 def test_no_more_is_started_than_there_are_gpus_for_and_the_ceiling_is_known(tmp_path: Path) -> None:
