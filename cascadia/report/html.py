@@ -121,7 +121,7 @@ def _sections(data: ReportData) -> Iterable[Section]:
             "quality", "What more quality takes", (findings.quality_sensitivity(data),), pair=charts
         )
     yield from _gears(data)
-    ranges = [words.error_range(plan), words.question_range(plan)]
+    ranges = [words.error_range(plan), words.question_range(plan), words.at_other_rates(plan)]
     lead = (
         words.proof(plan),
         words.allocation(plan),

@@ -161,6 +161,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
         *([("mixture", words.mixture(plan))] if plan.mixture else []),
         *([("gears", words.gears(plan))] if len(plan.gears) > 1 else []),
         *((("load", words.carries(plan)),) if words.carries(plan) else ()),
+        *((("rates", words.at_other_rates(plan)),) if words.at_other_rates(plan) else ()),
         *((("a loss", lost(plan)),) if plan.losses else ()),
         ("cost", _cost(plan, names)),
         ("proof", words.proof(plan)),

@@ -3,12 +3,14 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 
+from cascadia.domain.names import JUDGE
 from cascadia.domain.objective import Level
 from cascadia.domain.plan import (
     ASKS_NONE,
     ExitPlan,
     LevelPrediction,
     Plan,
+    Scale,
     StageCalibration,
     StagePlan,
     StagePrediction,
@@ -28,6 +30,8 @@ from cascadia.report.numbers import asked_for, lower_bound, percent, plural, rat
 Names = Mapping[str, str]
 MOST = 100.0
 """Of scores."""
+
+OTHER_RATES = {0.5: "half the rate", 1.5: "1.5 times", 2.0: "twice"}
 
 HARDLY = 1.05
 """Of a plan that carries less than this times its rate, no factor is told."""
@@ -257,6 +261,24 @@ def question_range(plan: Plan) -> str:
         f"{quantile_name(plan)} {span} with other questions like the table's {asked:,}, "
         f"{percent(found.confidence)} confidence at either end"
     )
+
+
+def at_other_rates(plan: Plan) -> str:
+    """Sentence on the GPUs that keep the plan's bounds at other rates; empty where the plan does not tell."""
+    found = plan.scaling
+    if found is None:
+        return ""
+    units = [*((stage.name, stage.replicas) for stage in plan.stages), (JUDGE, plan.judge.replicas)]
+
+    def gpus(scale: Scale) -> int:
+        pairs = (zip(scale.replicas.get(name, ()), groups, strict=False) for name, groups in units)
+        return sum(n * group.gpus // group.count for each in pairs for n, group in each)
+
+    told = []
+    for times, said in OTHER_RATES.items():
+        scale = next((scale for scale in found.scales if scale.times >= times), None)
+        told += [f"{gpus(scale):,} at {said}"] if scale is not None else []
+    return f"GPUs within the bounds: {', '.join(told)}" if told else ""
 
 
 def _errors(used: Iterable[StageCalibration]) -> str:

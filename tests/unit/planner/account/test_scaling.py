@@ -13,6 +13,7 @@ from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.account.scaling import LEAST, LOCAL_S, MOST, peaks_of
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.replay.replay import replay
+from cascadia.report.words import at_other_rates
 from tests.unit.planner.account.test_question_range import a_table
 from tests.unit.planner.problems import NODE, briefly, hosted_judge, problem, traffic
 
@@ -84,6 +85,17 @@ def test_the_bounds_are_kept_at_each_rate_by_what_is_told_for_it(tmp_path: Path)
         assert played.predicted.rate_rps == pytest.approx(scale.times * plan.predicted.rate_rps, rel=1e-3)
         # On another number of replicas ties fall otherwise.
         assert played.predicted.objective_s <= BOUND_S * 1.005, scale
+
+
+def test_the_summary_says_what_half_and_twice_the_rate_take() -> None:
+    plan = found().plan
+    half, twice = (
+        next(scaled(plan, scale).gpus for scale in scales() if scale.times >= times) for times in (0.5, 2.0)
+    )
+    told = at_other_rates(plan)
+    assert told.startswith(f"GPUs within the bounds: {half} at half the rate, ")
+    assert told.endswith(f", {twice} at twice")
+    assert at_other_rates(replace(plan, scaling=None)) == ""
 
 
 def test_a_plan_that_is_written_and_read_back_tells_them_too() -> None:
