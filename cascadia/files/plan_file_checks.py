@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.gear import Gear
-from cascadia.domain.names import name_fault, point_of
+from cascadia.domain.names import JUDGE, name_fault, point_of
 from cascadia.domain.plan import ASKS_NONE, ExitPlan, JudgePlan, Plan, ReplicaGroup, StagePlan
 
 _ANEW = "plan anew, or undo the edit"
@@ -54,6 +54,7 @@ def _faults(plan: Plan) -> Iterator[Fault]:
     yield from _mixture_faults(plan)
     yield from _gear_faults(plan)
     yield from _under_load_faults(plan)
+    yield from _scaling_faults(plan)
     for index, prediction in enumerate(plan.predicted.stages):
         if prediction.name not in names:
             yield Fault(f"predicted.stages[{index}].name", f"{prediction.name!r} is not a stage")
@@ -252,6 +253,28 @@ def _under_load_faults(plan: Plan) -> Iterator[Fault]:
     floor = plan.under_load.quality_floor if plan.under_load else None
     if floor is not None and not 0 <= floor <= 100:
         yield Fault("under_load.quality_floor", f"is {floor:g}", "write 0 to 100")
+
+
+def _scaling_faults(plan: Plan) -> Iterator[Fault]:
+    if plan.scaling is None:
+        return
+    groups = {stage.name: stage.replicas for stage in plan.stages} | {JUDGE: plan.judge.replicas}
+    before = 0.0
+    for index, scale in enumerate(plan.scaling.scales):
+        key = f"scaling.scales[{index}]"
+        if not scale.times > before:
+            yield Fault(f"{key}.times", f"is {scale.times:g}, and not above {before:g}")
+        before = scale.times
+        for name, counts in scale.replicas.items():
+            if len(counts) != len(groups.get(name, ())):
+                yield Fault(f"{key}.replicas.{name}", "has other groups than the stage")
+            if min(counts, default=0) < 0 or sum(counts) < bool(counts):
+                yield Fault(
+                    f"{key}.replicas.{name}", "is no number of replicas of each group, one at least in all"
+                )
+    for index, peak in enumerate(plan.scaling.peaks):
+        if peak.span_s <= 0.0 or peak.times < 1.0:
+            yield Fault(f"scaling.peaks[{index}]", "is no rate above the mean within some seconds")
 
 
 def _asks_more(plan: Plan, gear: Gear, than: Gear) -> bool:

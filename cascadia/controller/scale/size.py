@@ -45,10 +45,10 @@ def counts_for(size: StageSize, rate_rps: float, times: float = 1.0) -> dict[Kin
         return dict(size.counts)
     if not size.steps:
         return _mixed(size, size.counts, times * rate_rps * size.reached)
-    most_rps = size.steps[-1][0]
-    known = next((counts for rps, counts in size.steps if rps >= rate_rps * (1.0 - EVEN)), size.steps[-1][1])
-    more = times * max(1.0, rate_rps / most_rps)
-    return _mixed(size, known, more * size.capacity_rps(known)) if more > 1.0 + EVEN else dict(known)
+    at_rps, known = next((step for step in size.steps if step[0] >= rate_rps * (1.0 - EVEN)), size.steps[-1])
+    beyond = rate_rps > at_rps * (1.0 + EVEN) or rate_rps < size.steps[0][0]
+    times *= rate_rps / at_rps if beyond else 1.0
+    return dict(known) if abs(times - 1.0) <= EVEN else _mixed(size, known, times * size.capacity_rps(known))
 
 
 def asked_rps(size: StageSize, rate_rps: float) -> float:

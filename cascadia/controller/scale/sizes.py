@@ -102,6 +102,7 @@ def _steps(
     if plan.scaling is None:
         return ()
     name = planned_stage(stage)
+    scales = [scale for scale in plan.scaling.scales if name in scale.replicas]
     unit = plan.judge if name == JUDGE else next(each for each in plan.stages if each.name == name)
     kinds = {(kind.pool, kind.gpus): kind for kind in counts}
     groups = [(group.pool, group.gpus // group.count) for group in unit.replicas]
@@ -112,7 +113,7 @@ def _steps(
             scale.times * plan.predicted.rate_rps,
             {kinds[group]: n for group, n in zip(groups, scale.replicas[name], strict=True)},
         )
-        for scale in plan.scaling.scales
+        for scale in scales
     )
 
 

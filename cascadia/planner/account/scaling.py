@@ -32,8 +32,8 @@ from cascadia_sim.engine.requests import PastTheClock
 UP, DOWN = 1.08, 1.15
 """Between two multiples."""
 LEAST, MOST = 0.25, 2.5
-REQUESTS = 4_000_000
-"""Simulated in all; multiples beyond that are left out."""
+REQUESTS, MOST_REQUESTS = 2_000_000, 250_000
+"""Simulated upwards and downwards; multiples beyond that are left out. Of a longer trace none is told."""
 LONG = 2.0 * SETTLED
 """Latencies that a trace lasts at least, so that it is enough to play it once."""
 LARGEST = 4.0
@@ -58,6 +58,8 @@ class Scaled:
     ladder: Ladder
     predicted: Predicted
     left: int = REQUESTS
+    verdicts: float = 0.0
+    """A request, at the plan's own rate."""
 
     def __post_init__(self) -> None:
         self.groups = {(s, i): r for s, mix in self.own.mixes for i, r in enumerate(mix)}
@@ -117,11 +119,13 @@ class Scaled:
 
     def _overloaded(self, times: float, counts: Counts, played: Played) -> bool:
         reached = played.decided.reached.mean(axis=1)
-        return any(
-            told.load * times * float(reached[s]) > told.reached * self.weight(s, counts)
-            for s, told in self._told.items()
-            if s != JUDGE and told.load is not None
-        )
+        verdicts = float(played.decided.judged.sum(axis=0).mean())
+        self.verdicts = self.verdicts or verdicts
+        for s, told in self._told.items():
+            more = verdicts / self.verdicts if s == JUDGE else float(reached[s]) / told.reached
+            if (told.load or 0.0) * times * more > self.weight(s, counts):
+                return True
+        return False
 
     def _good(self, played: Played) -> bool:
         """A mixture of gears has to reach the bar as the plan's own does."""
@@ -144,18 +148,17 @@ def scaling(
     problem = simulator.problem
     if problem.objective.goal != "cost" or not problem.objective.bounds or not own.mixes:
         return None
+    if len(simulator.arrivals) > MOST_REQUESTS:
+        return None
     scaled = Scaled(simulator, own, routings, gears, ladder, predicted)
     if scaled.strain(1.0, scaled.counts) > 1.0:
         return None
-    found = [(1.0, scaled.counts), *_upwards(scaled), *_downwards(scaled)]
-    scales = tuple(
-        Scale(round(times, 4), _written(scaled, counts)) for times, counts in sorted(found, key=_times)
-    )
+    up = [*_upwards(scaled)]
+    scaled.left = REQUESTS
+    down = [*_downwards(scaled)]
+    found = [*reversed(down), (1.0, scaled.counts), *up]
+    scales = tuple(Scale(round(times, 4), _written(scaled, counts)) for times, counts in found)
     return Scaling(peaks_of(problem.workload.arrival_s), scales)
-
-
-def _times(scale: tuple[float, Counts]) -> float:
-    return scale[0]
 
 
 def _upwards(scaled: Scaled) -> Iterator[tuple[float, Counts]]:

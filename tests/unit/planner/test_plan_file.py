@@ -19,6 +19,11 @@ from tests.examples import examples
 from tests.unit.planner.plans import a_plan, plans
 
 
+def scaling_of(times: list[float], **counts: list[int]) -> object:
+    replicas = {"small": [3], "large": [1, 1], "judge": [1], **counts}
+    return {"peaks": [], "scales": [{"times": each, "replicas": replicas} for each in times]}
+
+
 def edited(path: str, value: object) -> str:
     """The plan's JSON with `value` at a path such as `stages.0.name`."""
     document = json.loads(plan_json(a_plan()))
@@ -169,6 +174,27 @@ CASES = {
     "shares of a gear's own": (
         edited("gears.1.shares", {"small": [1.0]}),
         "gears[1].shares: are set, and a gear's work goes by the replicas' own; write {}",
+    ),
+    "replicas of a rate that does not rise": (
+        edited("scaling", scaling_of([1.0, 1.0])),
+        "scaling.scales[1].times: is 1, and not above 1; plan anew, or undo the edit",
+    ),
+    "replicas of a group that the stage has not": (
+        edited("scaling", scaling_of([1.0], large=[1])),
+        "scaling.scales[0].replicas.large: has other groups than the stage; plan anew, or undo the edit",
+    ),
+    "replicas of a stage that the plan has not": (
+        edited("scaling", scaling_of([1.0], tiny=[1])),
+        "scaling.scales[0].replicas.tiny: has other groups than the stage; plan anew, or undo the edit",
+    ),
+    "a rate for which a stage has no replica": (
+        edited("scaling", scaling_of([1.0], large=[0, 0])),
+        "scaling.scales[0].replicas.large: is no number of replicas of each group, one at least in all; plan anew, "
+        "or undo the edit",
+    ),
+    "a burst below the mean": (
+        edited("scaling", {"peaks": [{"span_s": 30.0, "times": 0.5}], "scales": []}),
+        "scaling.peaks[0]: is no rate above the mean within some seconds; plan anew, or undo the edit",
     ),
     "a floor that is no quality": (
         edited("under_load", {"quality_floor": 101.0, "then": "queue"}),
