@@ -25,7 +25,7 @@ from cascadia.planner.account.exits import with_exits_written
 from cascadia.planner.account.few_requests import few_requests_notes
 from cascadia.planner.account.losses import node_losses
 from cascadia.planner.account.question_range import played_by, question_notes, question_range
-from cascadia.planner.account.scaling import scaling
+from cascadia.planner.account.scaling import ROOM, scaling
 from cascadia.planner.account.server_notes import server_notes
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
@@ -134,11 +134,13 @@ def plan(
     clock: Callable[[], float] = time.monotonic,
     deadline: Deadline | None = None,
     processes: bool = False,
+    room: float = ROOM,
 ) -> PlanResult:
     """The plan for `problem`; at the `deadline` (None: none) the best found by then, with notes on what was left out.
 
     `processes`: with more than one core, other processes search for what waits for nothing else, the report's part
-    included. They are forked: only for a process of our own.
+    included. They are forked: only for a process of our own. `room`: share (0-1) of each bound on latency that replicas
+    at other rates leave free.
 
     Raises `Infeasible` where a stage needs more GPUs than there are, or no plan keeps the objective's bounds,
     `BadInput` for a stage that no number of them holds, and `OutOfTime` where no plan was found by the deadline.
@@ -158,6 +160,8 @@ def plan(
         )
 
     result = best_way(problem.cluster, problem.objective, deadline, make)
+    if not deadline.leaves_out("how many replicas other rates need"):
+        result = _with_scaling(result, room)
     notes = (*result.notes, *on_demand_notes(problem.cluster, result.plan.cluster), *left_out_note(deadline))
     return replace(result, notes=notes)
 
@@ -284,8 +288,6 @@ def _planned(
     result = _with_gears(replace(result, aside=aside), placed, progress, elapsed)
     if not deadline.leaves_out("what other questions do to the plan"):
         result = _with_other_questions(result)
-    if not deadline.leaves_out("how many replicas other rates need"):
-        result = _with_scaling(result)
     if as_good and result.chosen.usd_per_hour > as_good[0].usd_per_hour:
         result = replace(result, notes=(*result.notes, _worth_it(result, as_good[0])))
     if not deadline.leaves_out("what the loss of a node leaves"):
@@ -314,7 +316,7 @@ def _with_other_questions(result: PlanResult) -> PlanResult:
     return replace(result, plan=replace(plan_, question_range=within))
 
 
-def _with_scaling(result: PlanResult) -> PlanResult:
+def _with_scaling(result: PlanResult, room: float) -> PlanResult:
     """Plan with the replicas that it needs at other rates, on its gears if it has any."""
     found = result.ladder
     scales = scaling(
@@ -324,6 +326,7 @@ def _with_scaling(result: PlanResult) -> PlanResult:
         (result.chosen.deployment.routing,) if found is None else found.routings,
         Ladder(()) if found is None else found.ladder,
         result.plan.predicted,
+        room,
     )
     return replace(result, plan=replace(result.plan, scaling=scales))
 

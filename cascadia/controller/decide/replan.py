@@ -181,7 +181,8 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
     try:
         wider = problem_at(request.rate_rps * (1.0 + request.headroom)) if bounded else problem
         wider = replace(wider, objective=with_room(wider.objective, request.latency_room))
-        found = plan(wider, deadline=deadline.part(WITH_ROOM if bounded else 1.0)).plan
+        # Its bounds are lower by the room already.
+        found = plan(wider, deadline=deadline.part(WITH_ROOM if bounded else 1.0), room=0.0).plan
         found = replace(found, objective=problem.objective)
     except (Infeasible, OutOfTime):
         if not bounded:

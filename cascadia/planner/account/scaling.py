@@ -1,9 +1,9 @@
 """Replicas by which a plan keeps its bounds at other rates than its own: what its controller goes by within seconds.
 
 At each of a row of multiples of the rate the plan's trace is played that much faster, on its gears if it has any. From
-the plan's own replicas upwards the cheapest is added with which the bounds are kept, one at a time; downwards those are
-let go without which they still are, the dearest first. So a stage grows where it is needed, not in proportion: a plan
-whose large model has room to spare grows by small ones alone, or not at all.
+the plan's own replicas upwards the cheapest is added with which the bounds are kept, with room, one at a time;
+downwards those are let go without which they still are, the dearest first. So a stage grows where it is needed, not in
+proportion: a plan whose large model has room to spare grows by small ones alone, or not at all.
 
 Bursts of the trace are part of that. `peaks` say how far its rate within a short window goes above that of the quarter
 of an hour around it: a window that holds no more than the trace's own fullest asks for nothing.
@@ -29,6 +29,8 @@ from cascadia.planner.stability.certificate import SETTLED
 from cascadia.planner.stability.repeats import repeated
 from cascadia_sim.engine.requests import PastTheClock
 
+ROOM = 0.12
+"""Share of each bound on latency that is left free: what keeps it just so on the plan's trace misses it on the next."""
 UP, DOWN = 1.08, 1.15
 """Between two multiples."""
 LEAST, MOST = 0.25, 2.5
@@ -57,6 +59,7 @@ class Scaled:
     gears: Sequence[int]
     ladder: Ladder
     predicted: Predicted
+    room: float
     left: int = REQUESTS
     verdicts: float = 0.0
     """A request, at the plan's own rate."""
@@ -97,8 +100,8 @@ class Scaled:
         return sum(n * self.groups[key].shape.usd_per_hour for key, n in counts.items())
 
     def strain(self, times: float, counts: Counts) -> float:
-        """Largest ratio of what is reached to its bound at `times` the rate; inf where a stage is sent more than it
-        sustains, or quality falls below the plan's bar."""
+        """Largest ratio of what is reached to its bound, less the room, at `times` the rate; inf where a stage is sent
+        more than it sustains, or quality falls below the plan's bar."""
         objective = self.simulator.problem.objective
         # As long as the trace is once where it would be over before anything has settled.
         lasts_s = float(self.simulator.problem.workload.arrival_s[-1]) / times
@@ -115,7 +118,8 @@ class Scaled:
         if self._overloaded(times, counts, played) or not self._good(played):
             return np.inf
         latency_s = quantile_s(simulator.latency_s(played.run), objective.quantile)
-        return objective.strain(latency_s, reached_s(simulator.problem, played.run, objective.levels))
+        strain = objective.strain(latency_s, reached_s(simulator.problem, played.run, objective.levels))
+        return strain / (1.0 - self.room)
 
     def _overloaded(self, times: float, counts: Counts, played: Played) -> bool:
         reached = played.decided.reached.mean(axis=1)
@@ -143,26 +147,27 @@ def scaling(
     gears: Sequence[int],
     ladder: Ladder,
     predicted: Predicted,
+    room: float = ROOM,
 ) -> Scaling | None:
-    """Replicas of a plan at least cost by rate; None for other goals and without bounds, where none is let go."""
+    """Replicas of a plan at least cost by rate, also at its own, that leave a share `room` (0-1) of each bound on
+    latency free; None for other goals and without bounds, where none is let go."""
     problem = simulator.problem
     if problem.objective.goal != "cost" or not problem.objective.bounds or not own.mixes:
         return None
     if len(simulator.arrivals) > MOST_REQUESTS:
         return None
-    scaled = Scaled(simulator, own, routings, gears, ladder, predicted)
-    if scaled.strain(1.0, scaled.counts) > 1.0:
-        return None
+    scaled = Scaled(simulator, own, routings, gears, ladder, predicted, room)
     up = [*_upwards(scaled)]
+    if not up:
+        return None
     scaled.left = REQUESTS
-    down = [*_downwards(scaled)]
-    found = [*reversed(down), (1.0, scaled.counts), *up]
+    found = [*reversed([*_downwards(scaled, up[0][1])]), *up]
     scales = tuple(Scale(round(times, 4), _written(scaled, counts)) for times, counts in found)
     return Scaling(peaks_of(problem.workload.arrival_s), scales)
 
 
 def _upwards(scaled: Scaled) -> Iterator[tuple[float, Counts]]:
-    times, counts = UP, scaled.counts
+    times, counts = 1.0, scaled.counts
     most_usd = LARGEST * scaled.usd(scaled.counts)
     while times <= MOST:
         now = scaled.strain(times, counts)
@@ -198,8 +203,8 @@ def _fullest(scaled: Scaled, counts: Counts, key: Replica) -> int:
     return int(key == min(counts, key=lambda k: (weights[k[0]], scaled.groups[k].shape.usd_per_hour, k)))
 
 
-def _downwards(scaled: Scaled) -> Iterator[tuple[float, Counts]]:
-    times, counts = 1.0 / DOWN, scaled.counts
+def _downwards(scaled: Scaled, counts: Counts) -> Iterator[tuple[float, Counts]]:
+    times = 1.0 / DOWN
     while times >= LEAST and scaled.left > 0:
         for key in sorted(counts, key=lambda key: (-scaled.groups[key].shape.usd_per_hour, key)):
             while counts[key] and sum(n for (s, _), n in counts.items() if s == key[0]) > 1:
