@@ -15,7 +15,8 @@ def as_scaled(plan: Plan, counts: Mapping[Kind, int]) -> Plan:
         there[key] = there.get(key, 0) + count
     stages = tuple(replace(s, replicas=_groups(s.name, s.replicas, there)) for s in plan.stages)
     judge = replace(plan.judge, replicas=_groups(JUDGE, plan.judge.replicas, there))
-    return replace(plan, stages=stages, judge=judge)
+    # What it told of other rates is by its own groups, of which some may have gone.
+    return replace(plan, stages=stages, judge=judge, scaling=None)
 
 
 def _groups(

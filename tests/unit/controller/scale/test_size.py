@@ -34,7 +34,9 @@ from cascadia.controller.scale.sizes import (
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Peak, Scale, Scaling
+from cascadia.files.plan_file import parse_plan, plan_json
 from tests.unit.controller.machine import two_stages
+from tests.unit.planner.plans import a_plan
 
 SMALL, WIDE, LARGE = Kind("small", "gpu", 1), Kind("small", "gpu", 2, "wide"), Kind("large", "gpu", 4)
 ONE = StageSize("small", 1.0, {SMALL: 2}, {SMALL: 5.0}, 4.0)
@@ -274,3 +276,14 @@ def test_todays_plan_has_the_replicas_that_there_are() -> None:
     scaled = as_scaled(plan, {Kind("small", pool, gpus, "any"): 5})
     assert [sum(g.count for g in stage.replicas) for stage in scaled.stages] == [5, 2]
     assert all(sum(g.share for g in stage.replicas) == pytest.approx(1.0) for stage in scaled.stages)
+
+
+def test_todays_plan_on_what_is_there_can_be_written_and_read_back() -> None:
+    """Also where a kind that the plan tells other rates' numbers of has gone: planning begins with that file."""
+    plan = a_plan()
+    replicas = {"small": (3,), "large": (1, 1), "judge": (1,)}
+    plan = replace(plan, scaling=Scaling((Peak(30.0, 1.2),), (Scale(1.0, replicas),)))
+    large = plan.stages[1].replicas[0]
+    scaled = as_scaled(plan, {Kind("large", large.pool, large.gpus // large.count): 1})
+    assert len(scaled.stages[1].replicas) < len(plan.stages[1].replicas), "the example has to lose a kind"
+    assert parse_plan(plan_json(scaled), "today.json") == scaled
