@@ -104,14 +104,16 @@ def _steps(
     name = planned_stage(stage)
     scales = [scale for scale in plan.scaling.scales if name in scale.replicas]
     unit = plan.judge if name == JUDGE else next(each for each in plan.stages if each.name == name)
-    kinds = {(kind.pool, kind.gpus): kind for kind in counts}
     groups = [(group.pool, group.gpus // group.count) for group in unit.replicas]
-    if len(set(groups)) < len(groups) or set(groups) != set(kinds) or len(kinds) < len(counts):
+    # Kinds of as many GPUs are told apart by their order, which is the plan's.
+    if sorted(groups) != sorted((kind.pool, kind.gpus) for kind in counts):
         return ()
+    alike = {group: iter([kind for kind in counts if (kind.pool, kind.gpus) == group]) for group in groups}
+    kinds = [next(alike[group]) for group in groups]
     return tuple(
         (
             scale.times * plan.predicted.rate_rps,
-            {kinds[group]: n for group, n in zip(groups, scale.replicas[name], strict=True)},
+            dict(zip(kinds, scale.replicas[name], strict=True)),
         )
         for scale in scales
     )

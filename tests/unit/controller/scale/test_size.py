@@ -94,6 +94,23 @@ def test_a_plan_tells_each_kind_of_replica_by_rate() -> None:
     assert peaks_of(replace(plan, scaling=None)) == {}
 
 
+def test_kinds_of_as_many_gpus_are_told_apart_by_the_plans_order() -> None:
+    plan = two_stages(1, 1)
+    stage = plan.stages[1]
+    shapes = tuple(
+        replace(stage.replicas[0], tp=tp, pp=pp, count=n, share=0.5) for tp, pp, n in ((2, 1, 3), (1, 2, 1))
+    )
+    stages = (plan.stages[0], replace(stage, replicas=shapes))
+    scales = (Scale(1.0, {"small": (1,), "large": (4, 2)}),)
+    plan = replace(plan, stages=stages, scaling=Scaling((), scales))
+    tensor, pipeline = Kind("large", "here", 2, "TP2"), Kind("large", "here", 2, "PP2")
+    desired = Desired(
+        {Kind("small", "here", 1): 1, tensor: 3, pipeline: 1}, Routing(("small", "large"), (50.0,))
+    )
+    (large,) = [size for size in sizes_of(plan, desired) if size.stage == "large"]
+    assert counts_for(large, plan.predicted.rate_rps) == {tensor: 4, pipeline: 2}
+
+
 def test_a_stage_of_which_nothing_is_known_stays_as_planned() -> None:
     assert counts_for(StageSize("judge-1", 0.0, {SMALL: 3}, {SMALL: 1.0}, 0.0), 100.0) == {SMALL: 3}
 
