@@ -325,8 +325,8 @@ def _with_scaling(result: PlanResult, room: float) -> PlanResult:
         result.search.routings,
         (result.chosen.deployment.routing,) if found is None else found.routings,
         Ladder(()) if found is None else found.ladder,
-        result.plan.predicted,
-        room,
+        predicted=result.plan.predicted,
+        room=room,
     )
     return replace(result, plan=replace(result.plan, scaling=scales))
 

@@ -156,7 +156,7 @@ def scaling(
         return None
     if len(simulator.arrivals) > MOST_REQUESTS:
         return None
-    scaled = Scaled(simulator, own, routings, gears, ladder, predicted, room)
+    scaled = Scaled(simulator, own, routings, gears, ladder, predicted=predicted, room=room)
     up = [*_upwards(scaled)]
     if not up:
         return None

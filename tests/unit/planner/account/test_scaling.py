@@ -62,8 +62,8 @@ def scaling_of(result: PlanResult, room: float) -> Scaling:
         result.search.routings,
         (deployment.routing,),
         Ladder(()),
-        result.plan.predicted,
-        room,
+        predicted=result.plan.predicted,
+        room=room,
     )
     assert told is not None
     return told
