@@ -26,8 +26,9 @@ def read_trace_for(
         if plan is not None and rules is not None and rules.trace_digest == file_digest(path):
             if rules.max_requests is not None:
                 trace = trace.rows(0, min(rules.max_requests, len(trace)))
-            if rate_rps is None and (rules.rate_rps is not None or plan.objective.goal == "rate"):
-                rate_rps = plan.predicted.rate_rps
+            if rate_rps is None:
+                # As asked: stretched to what came of that, times would differ in their last digits.
+                rate_rps = plan.predicted.rate_rps if plan.objective.goal == "rate" else rules.rate_rps
         trace = trace if rate_rps is None else at_rate(trace, rate_rps, "--rate")
     return trace, tuple(notes)
 
