@@ -160,7 +160,8 @@ def plan(
         )
 
     result = best_way(problem.cluster, problem.objective, deadline, make)
-    if not deadline.leaves_out("how many replicas other rates need"):
+    # Of other goals none is let go at lower rates; that of the largest rate searches for the least cost at each.
+    if result.plan.objective.goal == "cost" and not deadline.leaves_out("how many replicas other rates need"):
         result = _with_scaling(result, room)
     notes = (*result.notes, *on_demand_notes(problem.cluster, result.plan.cluster), *left_out_note(deadline))
     return replace(result, notes=notes)

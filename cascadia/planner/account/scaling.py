@@ -9,6 +9,7 @@ Bursts of the trace are part of that. `peaks` say how far its rate within a shor
 of an hour around it: a window that holds no more than the trace's own fullest asks for nothing.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
@@ -19,6 +20,7 @@ from cascadia.domain.gear import Ladder, rooms
 from cascadia.domain.names import JUDGE as JUDGE_NAME
 from cascadia.domain.plan import Peak, Predicted, Scale, Scaling, StagePrediction
 from cascadia.domain.workload import Floats
+from cascadia.planner.account.assemble import groups
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.levels import reached_s
@@ -96,8 +98,12 @@ class Scaled:
         now = sum(counts[stage, i] / r.level for i, r in enumerate(mix))
         return now / sum(r.count / r.level for r in mix)
 
+    def each_usd(self, key: Replica) -> float:
+        """Price of one replica of a group an hour."""
+        return self.groups[key].shape.usd_per_hour
+
     def usd(self, counts: Counts) -> float:
-        return sum(n * self.groups[key].shape.usd_per_hour for key, n in counts.items())
+        return sum(n * self.each_usd(key) for key, n in counts.items())
 
     def strain(self, times: float, counts: Counts) -> float:
         """Largest ratio of what is reached to its bound, less the room, at `times` the rate; inf where a stage is sent
@@ -150,11 +156,9 @@ def scaling(
     room: float = ROOM,
 ) -> Scaling | None:
     """Replicas of a plan at least cost by rate, also at its own, that leave a share `room` (0-1) of each bound on
-    latency free; None for other goals and without bounds, where none is let go."""
+    latency free; None where no latency is bounded, APIs answer all, or the trace is too long."""
     problem = simulator.problem
-    if problem.objective.goal != "cost" or not problem.objective.bounds or not own.mixes:
-        return None
-    if len(simulator.arrivals) > MOST_REQUESTS:
+    if not problem.objective.bounds or not own.mixes or len(simulator.arrivals) > MOST_REQUESTS:
         return None
     scaled = Scaled(simulator, own, routings, gears, ladder, predicted=predicted, room=room)
     up = [*_upwards(scaled)]
@@ -183,30 +187,26 @@ def _one_more(scaled: Scaled, times: float, counts: Counts) -> tuple[float, Coun
     """Strain and counts with the cheapest replica that keeps the bounds, else with the one that helps most for its
     price."""
     tried = []
-    for key in sorted(counts, key=lambda key: (scaled.groups[key].shape.usd_per_hour, key)):
+    for key in sorted(counts, key=lambda key: (scaled.each_usd(key), key)):
         more = {**counts, key: counts[key] + 1}
         strain = scaled.strain(times, more)
         if strain <= 1.0:
             return strain, more
-        tried.append((strain, scaled.groups[key].shape.usd_per_hour, more))
+        tried.append((strain, scaled.each_usd(key), more))
     finite = [each for each in tried if np.isfinite(each[0])]
     if finite:
         before = max(strain for strain, *_ in tried if np.isfinite(strain))
         strain, _, more = max(finite, key=lambda each: (before - each[0]) / max(each[1], 1e-9))
         return strain, more
-    return np.inf, {key: n + _fullest(scaled, counts, key) for key, n in counts.items()}
-
-
-def _fullest(scaled: Scaled, counts: Counts, key: Replica) -> int:
-    """One for the first group of the stage that is fullest as planned, where no single replica ends an overload."""
-    weights = {s: scaled.weight(s, counts) for s, _ in counts}
-    return int(key == min(counts, key=lambda k: (weights[k[0]], scaled.groups[k].shape.usd_per_hour, k)))
+    # No single replica ends an overload: one of the cheapest of the stage that has grown least.
+    grown = min(counts, key=lambda key: (scaled.weight(key[0], counts), scaled.each_usd(key), key))
+    return np.inf, {**counts, grown: counts[grown] + 1}
 
 
 def _downwards(scaled: Scaled, counts: Counts) -> Iterator[tuple[float, Counts]]:
     times = 1.0 / DOWN
     while times >= LEAST and scaled.left > 0:
-        for key in sorted(counts, key=lambda key: (-scaled.groups[key].shape.usd_per_hour, key)):
+        for key in sorted(counts, key=lambda key: (-scaled.each_usd(key), key)):
             while counts[key] and sum(n for (s, _), n in counts.items() if s == key[0]) > 1:
                 fewer = {**counts, key: counts[key] - 1}
                 if scaled.left <= 0 or scaled.strain(times, fewer) > 1.0:
@@ -220,11 +220,10 @@ def _written(scaled: Scaled, counts: Counts) -> dict[str, tuple[int, ...]]:
     """Counts by stage, in the order of the plan's groups."""
     found: dict[str, tuple[int, ...]] = {}
     for s, mix in scaled.own.mixes:
-        groups: dict[tuple[str, int, int], int] = {}
+        alike: Counter[tuple[str, int, int]] = Counter()
         for i, r in enumerate(mix):
-            key = r.shape.pool, r.shape.tp, r.shape.pp
-            groups[key] = groups.get(key, 0) + counts[s, i]
-        found[scaled.name(s)] = tuple(groups[key] for key in sorted(groups))
+            alike[r.shape.pool, r.shape.tp, r.shape.pp] += counts[s, i]
+        found[scaled.name(s)] = tuple(alike[group.pool, group.tp, group.pp] for group in groups(mix))
     return found
 
 

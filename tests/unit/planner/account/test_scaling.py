@@ -125,6 +125,8 @@ def test_a_plan_that_is_written_and_read_back_tells_them_too() -> None:
 def test_other_goals_and_plans_without_a_bound_tell_none() -> None:
     fastest = briefly(problem(objective=Objective("latency", 0.95, 52.0)))
     unbounded = briefly(problem(objective=Objective("cost", 0.95, 52.0)))
+    quickest = briefly(problem(objective=Objective("rate", 0.95, 52.0, latency_max_s=BOUND_S)))
+    assert quickest.plan.scaling is None
     assert fastest.plan.scaling is None
     assert unbounded.plan.scaling is None
 
