@@ -272,7 +272,7 @@ def at_other_rates(plan: Plan) -> str:
 
     def gpus(scale: Scale) -> int:
         pairs = (zip(scale.replicas.get(name, ()), groups, strict=False) for name, groups in units)
-        return sum(n * group.gpus // group.count for each in pairs for n, group in each)
+        return sum(n * group.tp * group.pp for each in pairs for n, group in each)
 
     told = []
     for times, said in OTHER_RATES.items():

@@ -16,8 +16,8 @@ class Settings:
     planning for a change waits for that times `least_evaluations`, up to `scores_wait_s` after the alarm. `headroom`: a
     share more requests than came are planned for where latency is bounded, as those who come while a change is followed
     are late. `latency_room`: a share (0-1) of each bound that plans leave free. `startup_s`: of a
-    model that never started here.
-    `gear_slack`: places on a ladder (0-1) by which requests' gears may differ from those foreseen.
+    model that never started here. `gear_slack`: places on a ladder (0-1) by which requests' gears may differ from those
+    foreseen.
     `scales`: whether an inner loop adds and stops replicas by the load; `quiet_s`: for so long it must not have wanted
     one that it stops.
     """

@@ -104,7 +104,7 @@ def _steps(
     name = planned_stage(stage)
     scales = [scale for scale in plan.scaling.scales if name in scale.replicas]
     unit = plan.judge if name == JUDGE else next(each for each in plan.stages if each.name == name)
-    groups = [(group.pool, group.gpus // group.count) for group in unit.replicas]
+    groups = [(group.pool, group.tp * group.pp) for group in unit.replicas]
     # Kinds of as many GPUs are told apart by their order, which is the plan's.
     if sorted(groups) != sorted((kind.pool, kind.gpus) for kind in counts):
         return ()

@@ -24,7 +24,6 @@ frontier is luck too. docs/models/quality.md has the assumptions and the measure
 """
 
 import math
-import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -37,6 +36,7 @@ from cascadia.planner.routing.lattice import Lattice
 from cascadia.planner.routing.routings import Ints, Routings, outcomes
 from cascadia.planner.routing.walk import SPENT, SPENT_ON_MIXTURES, Draws, rise
 from cascadia.policy.one_thread import on_one_thread
+from cascadia_sim.hardware.cores import usable_cores
 
 Singles = NDArray[np.float32]
 
@@ -171,6 +171,6 @@ def _means(table: QualityTable, routings: Routings, order: Ints, weights: Single
 def _multiply(value: Singles, weights: Singles, product: Singles) -> None:
     """Writes `value` (k, groups) times `weights` to `product`, to the same bits on any number of cores: a library's own
     threads part the sums, and round them otherwise."""
-    with ThreadPoolExecutor(os.cpu_count() or 1) as threads:
+    with ThreadPoolExecutor(usable_cores()) as threads:
         parts = [slice(first, first + ROWS) for first in range(0, len(value), ROWS)]
         list(threads.map(lambda part: np.matmul(value[part], weights, out=product[part]), parts))

@@ -44,11 +44,9 @@ from cascadia.router.replicas.batch_queue import Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.results import Reply
-from cascadia.router.replicas.stage import Stage
+from cascadia.router.replicas.stage import JSON_TYPE, Stage
 from cascadia.router.telemetry.stage_record import Step, begun
 from cascadia.router.upstream.errors import UpstreamError
-
-JSON_TYPE = b"application/json"
 
 
 @dataclass(slots=True)

@@ -65,8 +65,9 @@ async def relay(
             step.ended("refused" if ok else "status")
             if not ok:
                 # The client has it from the engine; log, metrics and breaker would else take it for an answer.
-                step.said = said(told.status, told.body, None).log
-                raise UpstreamError("status", said=said(told.status, told.body, None))
+                words = said(told.status, told.body, None)
+                step.said = words.log
+                raise UpstreamError("status", said=words)
     except (UpstreamError, OverflowError) as error:
         # Not the error itself: it would hold this frame, which would hold it.
         kind = error.kind if isinstance(error, UpstreamError) else "too-large"

@@ -6,8 +6,8 @@ import re
 import orjson
 
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.said import MOST_BYTES
 
-_MOST_BYTES = 16 * 1024
 _ERROR = b'"error"'
 _FAILED = re.compile(rb'"type"\s*:\s*"(?:response\.failed|error)"')
 _OF_THE_CLIENT = ("invalid", "context_length", "4")
@@ -31,7 +31,7 @@ class ToldFailure(UpstreamError):
 
 def told_failure(data: bytes) -> ToldFailure | None:
     """The failure that a whole answer, or the data of one event, tells; None for any other."""
-    if len(data) > _MOST_BYTES or _ERROR not in data:
+    if len(data) > MOST_BYTES or _ERROR not in data:
         return None
     try:
         found = orjson.loads(data)
@@ -50,7 +50,7 @@ def told_failure(data: bytes) -> ToldFailure | None:
 
 def first_failure(part: bytes) -> ToldFailure | None:
     """The failure that a stream begins with, where its first part has the event whole."""
-    for line in part[:_MOST_BYTES].splitlines(keepends=True):
+    for line in part[:MOST_BYTES].splitlines(keepends=True):
         if line.startswith(b"data:"):
             return told_failure(line[5:].strip()) if line.endswith(b"\n") else None
         if line.strip() and not line.startswith(b":"):
