@@ -22,7 +22,7 @@ from cascadia.planner.account.calibration_notes import calibration_notes
 from cascadia.planner.account.calibrations import calibrations_of
 from cascadia.planner.account.error_range import error_range
 from cascadia.planner.account.exits import with_exits_written
-from cascadia.planner.account.few_requests import few_requests_notes
+from cascadia.planner.account.few_requests import few_requests_notes, short_trace_notes
 from cascadia.planner.account.losses import node_losses
 from cascadia.planner.account.question_range import played_by, question_notes, question_range
 from cascadia.planner.account.scaling import ROOM, scaling
@@ -825,15 +825,12 @@ def _units(pool: Pool, rented: int) -> str:
 
 
 def _notes(problem: Problem, plan_: Plan) -> list[str]:
-    notes = []
-    span_s = float(problem.workload.arrival_s[-1])
-    rounds = plan_.stability.rounds if plan_.stability else 1
-    if rounds > 1:
-        notes.append(
-            f"the trace spans {span_s:.3g} s, too little beside its latencies for queues to settle: the figures are of"
-            f" {rounds} rounds of it, one after the other; use a longer trace for firm ones"
-        )
-    return [*notes, *_rent(plan_), *_budgets(problem, plan_), *calibration_notes(plan_)]
+    return [
+        *short_trace_notes(problem, plan_),
+        *_rent(plan_),
+        *_budgets(problem, plan_),
+        *calibration_notes(plan_),
+    ]
 
 
 def _budgets(problem: Problem, plan_: Plan) -> list[str]:

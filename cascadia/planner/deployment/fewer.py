@@ -1,4 +1,4 @@
-"""Deployments with fewer replicas of the shapes that another has: all of them alike, or those of one shape."""
+"""Deployments with fewer or more replicas of the shapes that another has: all of them alike, or those of one shape."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -8,7 +8,7 @@ from cascadia.planner.deployment.deployment import Deployment, deployment
 
 
 def scaled(here: Deployment, share: float) -> Deployment:
-    """Each shape's replicas times `share` (0-1), rounded up."""
+    """Each shape's replicas times `share`, rounded up."""
     mixes = {
         stage: tuple(replace(r, count=max(1, ceil(share * r.count))) for r in mix)
         for stage, mix in here.mixes

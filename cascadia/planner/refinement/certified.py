@@ -5,9 +5,12 @@ over, and so is who would not keep it either if the repeats slowed it as little 
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
+from cascadia.planner.deployment.fewer import scaled
+from cascadia.planner.refinement.standing import best_of_each
 from cascadia.planner.refinement.state import Candidate, Refinement, rank, strain, within_limits
 from cascadia.planner.stability.certificate import SLOWER
 
@@ -20,6 +23,10 @@ SETTLED_REQUESTS, SETTLED_MOST = 40_000, 64
 
 LEAST_LOADED = LEAST_STRAINED = 8
 """When these are spent, the least loaded of all, whatever their rank, then those that keep the bounds most easily."""
+
+GROWN, SIXTEENTHS = 2, (18, 20, 24, 32, 48, 64)
+"""The best that were refused, of so many routings, are tried with more replicas of all shapes alike: so many sixteenths
+of what they had, then what lies between."""
 
 PLAINLY_LATE = 1.05
 """So many times a bound in the run that ranks it, no start is asked: what settles is hardly ever faster."""
@@ -55,23 +62,61 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
     """The first of `candidates`, best first, that holds and keeps the bounds when it has settled; None if none does.
 
     If it is slower settled than in the run that ranked it, those that this run ranks before that are tried too, and the
-    best of all is taken. What was refused is kept in `state.seen`, with why.
+    best of all is taken. What was refused is kept in `state.seen`, with why. Where many are, as on a trace that is over
+    before any queue shows, the best of them are tried with more replicas.
     """
     refused: list[Candidate] = []
-    if (first := _first_in_rank(state, candidates, refused)) is not None:
+    first = _first_in_rank(state, candidates, refused)
+    if first is not None and len(refused) < IN_RANK:
         return first
+    problem = state.search.problem
+    more = _with_more(state, refused)
+    if first is not None:
+        return first if more is None else min(first, more, key=lambda c: rank(problem, c))
     tried = {r.deployment.key for r in refused}
     rest = [c for c in candidates if c.deployment.key not in tried]
     easiest = [
         *sorted(rest, key=lambda c: c.load)[:LEAST_LOADED],
-        *sorted(rest, key=lambda c: (strain(state.search.problem, c), c.load))[:LEAST_STRAINED],
+        *sorted(rest, key=lambda c: (strain(problem, c), c.load))[:LEAST_STRAINED],
     ]
     for c in {c.deployment.key: c for c in easiest}.values():
+        if more is not None and rank(problem, c) >= rank(problem, more):
+            continue
         if len(refused) >= 2 * LATE and state.search.deadline.leaves_out("further tests of stability"):
-            return None
+            break
         if (found := _tried(state, c, refused)) is not None:
             return found
-    return None
+    return more
+
+
+def _with_more(state: Refinement, refused: Sequence[Candidate]) -> Candidate | None:
+    """The best of those that were `refused` with the fewest sixteenths more replicas with which they hold; None where
+    the cluster has not so many, or nothing was refused for want of them.
+    """
+    problem, found = state.search.problem, list[Candidate]()
+
+    def tried(c: Candidate, sixteenths: int) -> Candidate | None:
+        grown = scaled(c.deployment, sixteenths / 16)
+        if not grown.fits(problem.cluster) or state.search.deadline.leaves_out("further tests of stability"):
+            return None
+        return next((t for s in state.simulate([grown]) if (t := _tried(state, s, []))), None)
+
+    for c in islice(best_of_each(sorted(refused, key=lambda c: rank(problem, c)), 1), GROWN):
+        least, best = 16, None
+        for n in SIXTEENTHS:
+            if (best := tried(c, n)) is not None:
+                break
+            least = n
+        else:
+            continue
+        while n - least > 1:
+            middle = (least + n) // 2
+            if (fewer := tried(c, middle)) is not None:
+                best, n = fewer, middle
+            else:
+                least = middle
+        found.append(best)
+    return min(found, key=lambda c: rank(problem, c), default=None)
 
 
 def best_ahead(state: Refinement, best: Candidate) -> Candidate | None:
