@@ -47,6 +47,14 @@ class Deadline:
         """Deadline after that share of what is left."""
         return Deadline(self.left_s * share, clock=self._clock, left_out=self._left_out)
 
+    def apart(self, share: float = 1.0) -> "Deadline":
+        """Deadline after that share of what is left, of a search beside: what that leaves out is not left out here."""
+        return Deadline(self.left_s * share, clock=self._clock)
+
+    def in_part(self, what: str) -> tuple[str, ...]:
+        """Of a search beside, which is `what`: what the search that it stands beside has left out for it."""
+        return (f"a part of {what}",) if self._left_out else ()
+
     def has_left_out(self, names: Iterable[str]) -> None:
         """Takes note of what was left out for it elsewhere."""
         self._left_out |= dict.fromkeys(names)

@@ -30,7 +30,7 @@ from cascadia.planner.account.server_notes import server_notes
 from cascadia.planner.account.until_certified import first_state_note, on_same_replicas, until_certified
 from cascadia.planner.allocation.demand import Allocation
 from cascadia.planner.baselines.aside import Aside
-from cascadia.planner.baselines.rivals import their_deployments
+from cascadia.planner.baselines.rivals import THEIRS, their_deployments
 from cascadia.planner.beside.forked import can_fork
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.measures import stage_latencies_s
@@ -243,7 +243,7 @@ def _planned(
     if (why := explain.quality_out_of_reach(search, planning)) is not None:
         raise why
     progress("what others would deploy")
-    aside = Aside(search, search.deadline.part(OTHERS_BESIDE), deadline) if at_once else None
+    aside = Aside(search, search.deadline.apart(OTHERS_BESIDE), deadline) if at_once else None
 
     def starts_of(part: Search) -> Sequence[Deployment]:
         return aside.starts if aside is not None and part is search else _theirs(part)
@@ -346,7 +346,10 @@ def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
 
 def _theirs(search: Search) -> list[Deployment]:
     """Deployments of others, for which a part of the time is spent."""
-    return their_deployments(replace(search, deadline=search.deadline.part(OTHERS)))
+    apart = search.deadline.apart(OTHERS)
+    found = their_deployments(replace(search, deadline=apart))
+    search.deadline.has_left_out(apart.in_part(THEIRS))
+    return found
 
 
 def _with_exits(

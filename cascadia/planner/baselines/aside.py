@@ -10,7 +10,7 @@ from typing import Any
 
 from cascadia.domain.deadline import Deadline
 from cascadia.planner.baselines.other_bars import Bar, other_bars
-from cascadia.planner.baselines.rivals import Rival, rivals, their_deployments
+from cascadia.planner.baselines.rivals import THEIRS, Rival, rivals, their_deployments
 from cascadia.planner.beside.forked import Forked
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.joined import Joined
@@ -18,6 +18,8 @@ from cascadia.planner.refinement.state import Candidate
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search
 from cascadia_sim.hardware.cores import usable_cores
+
+BARS = "the plans at other bars"
 
 
 class Aside:
@@ -77,8 +79,9 @@ def _known(search: Search) -> tuple[object, ...]:
 
 def _others(search: Search, first: Deadline, deadline: Deadline) -> Iterator[Any]:
     search = _with_threads(search)
-    yield their_deployments(replace(search, deadline=first)), first.left_out
-    yield _rivals(replace(search, deadline=deadline)), deadline.left_out
+    yield their_deployments(replace(search, deadline=first)), first.in_part(THEIRS)
+    apart = deadline.apart()
+    yield _rivals(replace(search, deadline=apart)), apart.in_part(THEIRS)
 
 
 def _rivals(search: Search) -> tuple[Rival, ...]:
@@ -86,11 +89,13 @@ def _rivals(search: Search) -> tuple[Rival, ...]:
 
 
 def _around(search: Search, loop: BilevelResult, chosen: Candidate, anew: bool) -> Iterator[Any]:
-    search = _with_threads(search)
+    apart = search.deadline.apart()
+    search = replace(_with_threads(search), deadline=apart)
     bars = other_bars(search, loop, chosen)
-    yield tuple(_short(bar, chosen) for bar in bars), search.deadline.left_out
+    yield tuple(_short(bar, chosen) for bar in bars), apart.in_part(BARS)
     if anew:
-        yield _rivals(search), search.deadline.left_out
+        apart = apart.apart()
+        yield _rivals(replace(search, deadline=apart)), apart.in_part(THEIRS)
 
 
 def _short(bar: Bar, chosen: Candidate) -> Bar:

@@ -24,6 +24,7 @@ FEW_STEPS = Effort(simulated_requests=60_000, fewest_simulations=8)
 """`cascadia compare` searches CascadeServe as long as a plan."""
 
 QUICKLY = ", a quick look"
+THEIRS = "what others would deploy"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

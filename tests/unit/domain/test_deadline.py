@@ -56,3 +56,15 @@ def test_it_has_passed_at_its_instant_and_not_a_moment_before() -> None:
 def test_a_plan_takes_five_minutes_of_which_its_search_has_four() -> None:
     clock = Clock()
     assert Deadline(TIME_LIMIT_S, clock=clock).part(PLANNED).left_s == 240.0
+
+
+def test_what_a_search_beside_leaves_out_is_not_told_as_left_out_of_the_whole() -> None:
+    clock = Clock()
+    whole = Deadline(10.0, clock=clock)
+    apart = whole.apart(0.5)
+    assert apart.in_part("others") == ()
+    clock.now_s += 6.0
+    assert apart.leaves_out("steps from the best deployments")
+    assert whole.left_out == ()
+    whole.has_left_out(apart.in_part("others"))
+    assert whole.left_out == ("a part of others",)

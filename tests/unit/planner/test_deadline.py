@@ -51,6 +51,21 @@ def test_headroom_that_was_cut_short_is_not_told_as_none() -> None:
     assert briefly(CASES[0], deadline=EndsInHeadroom()).plan.headroom is None
 
 
+class EndsForOthers(Deadline):
+    """Deadline that never passes but of what others would deploy."""
+
+    def part(self, share: float) -> "Deadline":
+        return EndsForOthers(left_out=self._left_out)
+
+    def apart(self, share: float = 1.0) -> Deadline:
+        return Deadline(0.0)
+
+
+def test_others_that_were_cut_short_are_not_told_as_steps_of_the_search() -> None:
+    (note,) = [n for n in briefly(CASES[0], deadline=EndsForOthers()).notes if "time limit" in n]
+    assert note.startswith("the time limit left out: a part of what others would deploy; ")
+
+
 def test_what_was_not_found_in_time_is_not_called_infeasible() -> None:
     hard = problem(objective=Objective("latency", 0.95, 52.0, 0.001))
     with pytest.raises(OutOfTime, match="does not show that there is none; a longer --time-limit"):
