@@ -27,7 +27,7 @@ PAGE = ROOT / "docs" / "benchmarks" / "adapt.md"
 WAYS = ROOT / "docs" / "benchmarks" / "data" / "adapt-days.csv"
 TIMING = ROOT / "docs" / "benchmarks" / "data" / "adapt-moves.csv"
 IMAGES = ROOT / "docs" / "images"
-DRAWN = ("adaptive", "oracle", "hourly")
+DRAWN = ("adaptive", "peaks", "oracle", "hourly")
 
 
 def outcomes(folder: Path) -> dict[str, Outcome]:
@@ -134,8 +134,8 @@ def main() -> int:
             continue
         day = make()
         sections[name] = days_of.table(shown(ways), day)
-        kept += [(name, *cells(row)) for row in days_of.table(list(ways.values()), day).splitlines()[2:]]
         if len(ways) > 1:
+            kept += [(name, *cells(row)) for row in days_of.table(list(ways.values()), day).splitlines()[2:]]
             (IMAGES / f"adapt-{name}-gpus.svg").write_text(alone(gpus(day, ways)))
             (IMAGES / f"adapt-{name}-attained.svg").write_text(alone(attained(day, ways)))
         if "adaptive" in ways:
@@ -153,7 +153,8 @@ def main() -> int:
         for path in sorted(options.out.glob("transition-*/ran.json"))
         for row in json.loads(path.read_text())
     ]
-    sections["transition"] = transition.table(ran)
+    if ran:
+        sections["transition"] = transition.table(ran)
     update(PAGE, {name: body for name, body in sections.items() if f"measured: {name} " in PAGE.read_text()})
     return 0
 
