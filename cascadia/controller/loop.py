@@ -41,8 +41,6 @@ from cascadia.controller.speed.watch import Lengths, SpeedWatch
 from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import read_plan
 
-STEADY = 0.15
-"""Ten-minute rates that are no farther from their mean are one rate."""
 QUALITY_S = 3600.0
 """So often shadow evaluations are held to the plan's bar."""
 HURRIED_S = 60.0
@@ -51,8 +49,6 @@ SCORES_S = 600.0
 """So often they are counted."""
 GEARS_S, DAY_S = 3600.0, 86_400.0
 """So often it is looked whether shadow evaluations are enough, and so often told what they say of gears."""
-OTHER = 1.5
-"""So many times the rate that a plan was made for, or that part of it, is another."""
 
 
 class Controller:
@@ -450,7 +446,7 @@ class Controller:
         soon = now_s < self._scaled_asked_s + self.settings.move_policy.cooldown_s
         if self.scaler is None or not self.scaler.follows or soon:
             return None
-        rate_rps = self._lasting_rps()
+        rate_rps = self.scaler.arrivals.other_rps(self.scaler.planned_rps)
         if self.scaler.short:
             rate_rps = self.scaler.rate_rps
             what = "no GPUs are left for replicas that the load asks for"
@@ -476,13 +472,6 @@ class Controller:
         self._swings_asked_s = now_s
         self.note("alarm", why, {"watched": "swings"})
         return await self.reconsider(recent, float(recent.arrival_s[0]))
-
-    def _lasting_rps(self) -> float | None:
-        assert self.scaler is not None
-        steady_rps, planned_rps = self.scaler.arrivals.steady_rps(STEADY), self.scaler.planned_rps
-        if steady_rps is None or not planned_rps or 1.0 / OTHER < steady_rps / planned_rps < OTHER:
-            return None
-        return steady_rps
 
     def _scaler(self, load: LoadSource) -> Scaler:
         def startups(entries: list[Entry]) -> Callable[[ReplicaKind], float]:
