@@ -16,7 +16,7 @@ SECONDS = tuple(step * 10.0**k for k in range(-1, 3) for step in (1, 1.5, 2, 3, 
 def sliders(problem: Problem) -> list[dict[str, Any]]:
     """Each with the key of `Asked` that it sets; `own` is the spec's value, null where it has no such bound."""
     objective, cluster = problem.objective, problem.cluster
-    means = problem.quality.quality.mean(axis=0)
+    means = problem.quality.quality.mean(axis=1)
     bars = np.arange(np.floor(min(means.min(), objective.quality_min or 100.0)), means.max(), 0.5)
     every_usd = sum(pool.gpus * pool.usd_per_gpu_hour for pool in cluster.pools)
     rate = problem.workload.rate_rps

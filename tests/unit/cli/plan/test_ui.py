@@ -10,11 +10,13 @@ import pytest
 
 from cascadia.cli.shared.output import plain
 from cascadia.cli.ui.plan_process import made, main
+from cascadia.cli.ui.sliders import sliders
 from cascadia.files.plan_file import read_plan
 from cascadia.whatif.asked import Asked
 from cascadia.whatif.better import beats, meets
 from tests.unit.cli.commands import run
 from tests.unit.planner.brief import brief_searches
+from tests.unit.planner.problems import LARGE, MEDIUM, problem
 from tests.unit.planner.specs import small_spec, write_inputs, write_spec
 
 pytestmark = pytest.mark.slow
@@ -74,13 +76,22 @@ def test_the_plan_is_first_of_what_was_tried_and_nothing_told_is_beaten(plan_mad
 
 
 def test_its_sliders_come_first_and_stand_at_the_specs_values(plan_made: Made) -> None:
-    sliders = {slider["key"]: slider for slider in plan_made.said[0]["sliders"]}
-    assert set(sliders) == {"quality_min", "rate_rps", "gpus", "budget_usd_per_hour", "latency_max_s"}
-    for slider in sliders.values():
+    told = {slider["key"]: slider for slider in plan_made.said[0]["sliders"]}
+    assert set(told) == {"quality_min", "rate_rps", "gpus", "budget_usd_per_hour", "latency_max_s"}
+    for slider in told.values():
         assert slider["own"] is None or slider["own"] in slider["stops"]
         assert slider["stops"] == sorted(set(slider["stops"]))
         assert 2 <= len(slider["stops"]) <= 250
     assert [line for line in plan_made.said[1:] if "step" not in line] == []
+
+
+def test_the_bars_to_ask_for_go_from_the_weakest_stages_quality_to_the_best_ones() -> None:
+    """And not from the hardest question's to the easiest one's: no plan reaches these."""
+    given = problem((MEDIUM, LARGE), quality_min=60.0)
+    bars = next(slider for slider in sliders(given) if slider["key"] == "quality_min")["stops"]
+    weakest, best = given.quality.quality.mean(axis=1).tolist()
+    assert weakest - 1.0 <= bars[0] <= weakest
+    assert best - 0.5 <= bars[-1] <= best
 
 
 def test_a_failure_is_the_commands_own_line(
