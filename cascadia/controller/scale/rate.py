@@ -33,12 +33,12 @@ from cascadia.domain.workload import Floats
 REMEMBERED_S = 7200.0
 PAST_S, USUAL_S, DAY_S = 300.0, 900.0, 86_400.0
 """The last day is remembered in stretches of `PAST_S`, and told of from `USUAL_S` on."""
-LEVEL_S, BIN_S, SOON_S = 600.0, 60.0, 1800.0
+LEVEL_S, BIN_S = 600.0, 60.0
 STEADY = 0.15
 """Ten-minute rates that are no farther from their mean are one rate."""
-OTHER, MUCH_OTHER = 1.5, 2.5
-"""So many times the rate that a plan was made for, or that part of it, is another. From the second on a plan tells no
-replicas, and its shapes in proportion took twice what another plan did: half an hour is enough."""
+OTHER = 1.5
+"""So many times the rate that a plan was made for, or that part of it, is another. Half an hour of 2.5 times was no
+better than two hours: three changes in a day cost 2 % more so, since moves for gain become dearer with each."""
 NONE: Mapping[float, float] = {}
 
 
@@ -109,21 +109,16 @@ class Arrivals:
         return float((past**2).sum() / past.sum())
 
     def other_rps(self, planned_rps: float) -> float | None:
-        """Another rate than the planned one that has come to stay, for two hours or, much another, for half an hour."""
-        for over_s, times in ((REMEMBERED_S, OTHER), (SOON_S, MUCH_OTHER)):
-            rate_rps = self._steady_rps(over_s)
-            if rate_rps is not None and planned_rps and not 1.0 / times < rate_rps / planned_rps < times:
-                return rate_rps
-        return None
-
-    def _steady_rps(self, over_s: float) -> float | None:
-        """The mean of the last `over_s`, where so long was seen and no ten minutes of it are far from the mean."""
-        if not self._at_s or self._at_s[-1] - self._at_s[0] < over_s - BIN_S:
+        """Another rate than the planned one that has come to stay: two hours, no ten minutes of which are far from
+        their mean."""
+        if not self._at_s or self._at_s[-1] - self._at_s[0] < REMEMBERED_S - BIN_S:
             return None
         at_s, came = self._arrays()
-        rates = counts_of(at_s, came, LEVEL_S)[-round(over_s / LEVEL_S) :] / LEVEL_S
+        rates = counts_of(at_s, came, LEVEL_S) / LEVEL_S
         mean = float(rates.mean())
-        return mean if float(np.abs(rates - mean).max()) <= STEADY * mean else None
+        steady = float(np.abs(rates - mean).max()) <= STEADY * mean
+        other = planned_rps and not 1.0 / OTHER < mean / planned_rps < OTHER
+        return mean if steady and other else None
 
 
 def _full(at_s: Floats, span_s: float) -> bool:
