@@ -1,5 +1,5 @@
 """Eligible stages of a request: those of its gear whose context it fits; the last alone, where it wants more choices
-than are judged.
+than are judged, or nothing that a judge could read.
 """
 
 from collections.abc import Container, Sequence
@@ -32,7 +32,7 @@ async def route(ask: Ask, cascade: Sequence[Stage], max_judged_choices: int) -> 
     larger = {stage.name for stage in cascade[ask.last + 1 :]}
     stages, beyond = Way(allowed, []) if ask.gear is None else _in_gear(ask, ask.gear, allowed, larger)
     # All choices go to the client, and each would cost a verdict: as many as that are not worth a cascade.
-    if ask.fields.choices > max_judged_choices:
+    if ask.fields.choices > max_judged_choices or ask.fields.unwritten:
         return Way(stages[-1:], beyond)
     wanted = ask.fields.output_limit or 1
     fewest = len(ask.body) // FEWEST_BYTES_PER_TOKEN + wanted

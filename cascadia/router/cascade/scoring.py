@@ -26,7 +26,7 @@ from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.logprobs import ALL, alternatives_of, beside
 from cascadia.router.openai.questions import asked_of, questions_of
-from cascadia.router.openai.requests import rewritten
+from cascadia.router.openai.requests import drawn_anew, rewritten
 from cascadia.router.openai.responses import read_response, read_response_events
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
@@ -253,9 +253,12 @@ class Scoring:
             resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,
         )
 
-    async def _again(self, ask: Ask, stage: Stage, step: Step, changes: Mapping[str, Any]) -> Choice:
-        """One more answer of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
-        call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=changes)
+    async def _again(
+        self, ask: Ask, stage: Stage, step: Step, changes: Mapping[str, Any], number: int
+    ) -> Choice:
+        """Answer `number` of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
+        more = {**changes, **drawn_anew(ask.fields, number)}
+        call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=more)
         try:
             reply = await stage.buffered(call, READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:

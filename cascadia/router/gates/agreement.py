@@ -10,12 +10,17 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import UNSET
+
 from cascadia.router.examiner.examiner import Examiner, Unexamined
 from cascadia.router.gates.base import JudgeFailed
 from cascadia.router.gates.context import ASKED
 from cascadia.router.openai.answers import Choice
 from cascadia.router.openai.questions import answer
 from cascadia.router.openai.requests import Api
+
+_SAMPLED = {"n": 1, "top_k": UNSET, "top_p": UNSET, "min_p": UNSET}
+"""Of a further answer: a client who leaves no choice of tokens would have agreement with itself for nothing."""
 
 
 class AgreementGate:
@@ -36,14 +41,14 @@ class AgreementGate:
         again = ASKED.get().again
         if again is None:
             raise JudgeFailed("not-repeatable")
+        changes = _SAMPLED | {"temperature": self.temperature}
         (mine,) = await self._said([answer(choice)])
         if not mine:
             return 0.0
-        changes = {"temperature": self.temperature, "n": 1}
         tasks: list[asyncio.Future[Choice]] = []
         try:
-            for _ in range(self.samples):
-                tasks.append(asyncio.ensure_future(again(changes)))
+            for number in range(1, self.samples + 1):
+                tasks.append(asyncio.ensure_future(again(changes, number)))
                 # Each writes the request anew: a long one has a turn of the event loop for itself.
                 await asyncio.sleep(0)
             others = await self._said([answer(other) for other in await asyncio.gather(*tasks)])

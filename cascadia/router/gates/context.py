@@ -7,13 +7,13 @@ from typing import Any
 
 from cascadia.router.openai.answers import Choice
 
-Again = Callable[[Mapping[str, Any]], Awaitable[Choice]]
+Again = Callable[[Mapping[str, Any], int], Awaitable[Choice]]
 
 
 @dataclass(frozen=True, slots=True)
 class GateContext:
     """`stage` wrote the answer. `said` is what the user said last; `again` asks that stage once more, with
-    changes to the request, and raises `JudgeFailed` where it has no answer.
+    changes to the request and for an answer of this number, and raises `JudgeFailed` where it has none.
     """
 
     stage: str = ""

@@ -183,12 +183,12 @@ class Service:
         if self.tracing is not None:
             record.trace = self.tracing.begin(exchange.head.traceparent, exchange.forwarded)
         if access is None:
-            record.fields = fields = read_fields(body)
+            record.fields = fields = read_fields(body, exchange.head.api)
             record.tokens = tokens_of(body, fields, exchange.head.api)
         else:
             account = access.caller_of(exchange.head)
             record.entry["key"] = account.key.name
-            record.fields = fields = read_fields(body)
+            record.fields = fields = read_fields(body, exchange.head.api)
             record.tokens = tokens = tokens_of(body, fields, exchange.head.api)
             prompt_tokens = len(body) // BYTES_PER_TOKEN
             if access.shared is not None:

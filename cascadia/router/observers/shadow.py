@@ -27,7 +27,7 @@ from cascadia.router.observers.samples_rows import Row
 from cascadia.router.openai.answers import Choice, Written, read_document
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.questions import answer, asked_of
-from cascadia.router.openai.requests import prompt_tokens_of, rewritten, tokens_of
+from cascadia.router.openai.requests import drawn_anew, prompt_tokens_of, rewritten, tokens_of
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage
@@ -157,7 +157,13 @@ class Shadow:
         """One a stage. Raises `_GivenUp`, `StageFailed` or `JudgeFailed`."""
         scoring = self.router.cascade.scoring
         gate, judge = scoring.gate, scoring.judge
-        if gate is None or judge is None or ask.api == "responses":
+        if (
+            gate is None
+            or judge is None
+            or ask.api == "responses"
+            or ask.fields.prompts > 1
+            or ask.fields.unwritten
+        ):
             raise _GivenUp("unfit")
         estimate = len(stages) * tokens_of(ask.body, ask.fields, ask.api)
         now_s = asyncio.get_running_loop().time()
@@ -226,8 +232,11 @@ class Shadow:
         finally:
             ASKED.reset(token)
 
-    async def _again(self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any]) -> Choice:
+    async def _again(
+        self, ask: Ask, stage: Stage, gate: Gate, changes: Mapping[str, Any], number: int
+    ) -> Choice:
         call = self._call(ask, stage, gate)
+        changes = {**changes, **drawn_anew(ask.fields, number)}
         call = structs.replace(call, body=rewritten(call.body, stage.settings.model, changes, ask.api))
         return self._written(await stage.buffered(call, read_document)).choices[0]
 

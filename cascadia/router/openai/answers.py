@@ -106,6 +106,8 @@ class _Message(Struct):
     content: str | list[_Part] | None = None
     refusal: str | None = None
     tool_calls: list[_Call] | None = None
+    function_call: _Function | None = None
+    """OpenAI's older form of one call."""
 
     @property
     def said(self) -> str:
@@ -358,7 +360,8 @@ def _add(choices: dict[int, _Gathered], found: Iterable[_Choice]) -> None:
         message = part.message or part.delta
         if message is not None:
             choice.texts.append(message.said)
-            for call in message.tool_calls or ():
+            older = message.function_call
+            for call in message.tool_calls or ([_Call(function=older)] if older is not None else ()):
                 _add_call(choice, call, whole=part.message is not None)
         if part.text:
             choice.texts.append(part.text)

@@ -59,6 +59,12 @@ WRITING_FIELDS = (
     *("previous_response_id", "conversation", "background"),
 )
 """Of answers that a model writes: what answers in one pass has none of them, and its engine sees none."""
+OTHERS: dict[Api, tuple[str, ...]] = {
+    "chat": ("prompt", "input", "text", "echo"),
+    "completions": ("messages", "input", "text", "tools", "tool_choice"),
+    "responses": ("messages", "response_format", "echo"),
+}
+"""Fields that other endpoints know, by the one that does not."""
 BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
 """Assumed where the request sets no limit."""
@@ -81,7 +87,13 @@ class Fields(Struct, gc=False):
     messages: Raw | UnsetType = UNSET
     prompt: Raw | UnsetType = UNSET
     tools: Raw | UnsetType = UNSET
+    tool_choice: Raw | UnsetType = UNSET
+    parallel_tool_calls: Raw | UnsetType = UNSET
     response_format: Raw | UnsetType = UNSET
+    structured_outputs: Raw | UnsetType = UNSET
+    """vLLM's own form of `response_format`."""
+    echo: Raw | UnsetType = UNSET
+    seed: Raw | UnsetType = UNSET
     logprobs: Raw | UnsetType = UNSET
     stream_options: Raw | UnsetType = UNSET
     top_logprobs: int | None = None
@@ -120,6 +132,18 @@ class Fields(Struct, gc=False):
     def misplaced(self, api: Api) -> bool:
         """Tells whether a field has a value that no endpoint of this kind knows."""
         return api not in WRITTEN and any(getattr(self, name) not in (None, UNSET) for name in WRITING_FIELDS)
+
+    def forget_others(self, api: Api) -> None:
+        """Forgets what endpoints other than `api` know: its engine looks at none of that, and it decides nothing."""
+        for name in OTHERS.get(api, ()):
+            if getattr(self, name) is not UNSET:
+                setattr(self, name, UNSET)
+
+    @property
+    def unwritten(self) -> bool:
+        """Tells whether the client wants its own text back, be it with its log-probabilities, or no text at all: there
+        is nothing to judge, or it stands behind what nobody wrote."""
+        return self.given("echo") not in (b"", b"false", b"0") or self.output_limit == 0
 
     @property
     def prompts(self) -> int:
@@ -215,18 +239,20 @@ _long_fields = msgspec.json.Decoder(LongFields, strict=False)
 _messages = msgspec.json.Decoder(list[Raw])
 _stream_options = msgspec.json.Decoder(_StreamOptions, strict=False)
 _encoder = msgspec.json.Encoder()
+_SEED = re.compile(rb"-?\d{1,19}")
 # Possessive (`++`): a string without end must not be tried again from each of its places.
 _BRACKETS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[\]{},]', re.DOTALL)
 """Of JSON, with its strings, in which a bracket is none."""
 
 
-def read_fields(body: bytes) -> Fields:
-    """Raises `ApiError` for what is no JSON object with a model, or has a deciding field of the wrong type."""
+def read_fields(body: bytes, api: Api | None = None) -> Fields:
+    """Fields that `api` knows, or all. Raises `ApiError` for what is no JSON object with a model, or has a deciding
+    field of the wrong type."""
     try:
         if not body.isascii():
             # The decoder looks at what it decodes only; an engine would look at all of it.
             body.decode("utf-8")
-        return _fields.decode(body) if len(body) <= LONG_BYTES else _fields_of(members_of(body))
+        fields = _fields.decode(body) if len(body) <= LONG_BYTES else _fields_of(members_of(body))
     except msgspec.ValidationError as error:
         said = str(error)
         param = said.rpartition("`$.")[2].rstrip("`") if "`$." in said else None
@@ -237,6 +263,9 @@ def read_fields(body: bytes) -> Fields:
         raise ApiError(400, "invalid_type", f"{said[:200]}.", param=param) from None
     except NOT_JSON as error:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
+    if api is not None:
+        fields.forget_others(api)
+    return fields
 
 
 def _fields_of(members: Mapping[str, Any]) -> Fields:
@@ -278,7 +307,8 @@ def rewritten(
     known: Mapping[str, Any] = MappingProxyType({}),
 ) -> bytes:
     """`body` with its `model` replaced, the fields that no engine of `api` knows left out (the cascade's own, and
-    another endpoint's), and `changes` made; the rest unchanged. `known`: its members, where they were read.
+    another endpoint's), and `changes` made (`UNSET` leaves out); the rest unchanged. `known`: its members, where they
+    were read.
 
     Raises `ApiError` for a body whose members' names cannot be read, or are too many.
     """
@@ -289,8 +319,19 @@ def rewritten(
     members["model"] = model
     for name in OWN_FIELDS if api in WRITTEN else (*OWN_FIELDS, *WRITING_FIELDS):
         members.pop(name, None)
-    members.update(changes)
+    for name, value in changes.items():
+        if value is UNSET:
+            members.pop(name, None)
+        else:
+            members[name] = value
     return _encoder.encode(members)
+
+
+def drawn_anew(fields: Fields, number: int) -> dict[str, Any]:
+    """Changes by which answer `number` >= 1 to the same request is drawn by itself: with the client's own seed each is
+    the first once more. Another number gives another seed of its range, the same each time."""
+    seed = fields.given("seed")
+    return {"seed": int(seed) ^ number} if _SEED.fullmatch(seed) else {}
 
 
 def messages_and(fields: Fields, message: Mapping[str, Any]) -> Raw:

@@ -35,7 +35,7 @@ CASCADE = [stage("small"), stage("medium"), stage("large")]
 def test_who_wants_more_choices_than_are_judged_is_answered_by_the_last_alone(
     n: int | None, first: int, last: int, names: list[str]
 ) -> None:
-    fields = SimpleNamespace(choices=n or 1, output_limit=None)
+    fields = SimpleNamespace(choices=n or 1, output_limit=None, unwritten=False)
     ask = SimpleNamespace(first=first, last=last, gear=None, fields=fields, body=b"{}")
     found = asyncio.run(route(ask, CASCADE, 4))  # type: ignore[arg-type]
     assert [each.name for each in found.stages] == names
@@ -48,7 +48,7 @@ def names(stages: object) -> str:
 
 def ways(cascade: list[SimpleNamespace], **changes: object) -> tuple[str, str]:
     """Stages, and those beyond, of a request that may reach all of `cascade` unless `changes` say otherwise."""
-    fields = SimpleNamespace(choices=1, output_limit=changes.pop("output_limit", None))
+    fields = SimpleNamespace(choices=1, output_limit=changes.pop("output_limit", None), unwritten=False)
     given = {
         "first": 0,
         "last": len(cascade) - 1,
@@ -126,7 +126,7 @@ def test_pictures_are_no_text_and_their_bytes_say_nothing_of_tokens() -> None:
 
 def test_a_long_body_is_looked_through_in_turns() -> None:
     async def main() -> int:
-        fields = SimpleNamespace(choices=1, output_limit=None)
+        fields = SimpleNamespace(choices=1, output_limit=None, unwritten=False)
         ask = SimpleNamespace(first=0, last=1, gear=None, fields=fields, body=b"i" * (4 * LONG_BYTES))
         cascade = [stage("small", 10), stage("large")]
         task, turns = asyncio.ensure_future(route(ask, cascade, 4)), 0  # type: ignore[arg-type]

@@ -371,7 +371,7 @@ def test_each_repetition_is_written_in_a_turn_of_its_own() -> None:
 
     turn, written = 0, []
 
-    async def again(changes: Any) -> Choice:
+    async def again(changes: Any, number: int) -> Choice:
         written.append(turn)
         return Choice("a")
 
@@ -395,7 +395,7 @@ def test_agreement_needs_a_request_that_can_be_repeated() -> None:
         with pytest.raises(JudgeFailed, match="not-repeatable"):
             await AgreementGate(examiner, 1, 0.5).score("q", Choice("a"), 0.0)
 
-        async def again(changes: Any) -> Choice:
+        async def again(changes: Any, number: int) -> Choice:
             raise AssertionError("an empty answer is compared with nothing")
 
         ASKED.set(GateContext(again=again))
