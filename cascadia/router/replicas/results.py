@@ -1,5 +1,6 @@
 """Results of a stage's engines: a whole answer, one under way, or a refusal, and whose fault that is."""
 
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,6 +22,10 @@ _MISCONFIGURED = frozenset({401, 402, 404, 405, 407})
 """Not the client's doing: key, its credit, model and path of what an engine gets are the router's."""
 _FORBIDDEN = 403
 """A wrong key, or a filter in front of somebody else's API that stopped this prompt: others may do well there."""
+_FAULT, _MISTAKE = 500, 400
+_UNREAD = re.compile(rb'"message"\s*:\s*"Failed to parse (?:messages|tools)\b')
+"""llama.cpp's words, with a 500, for a request that is not as it must be: five would close it to everybody."""
+_BEGINNING = 512
 _BUSY = frozenset({408, 409, 425, 429})
 MISSING = frozenset({404, 405})
 """Not here, be it what was asked for or the path."""
@@ -64,23 +69,27 @@ class Live:
         self._done(ok)
 
 
-def refuse(connection: Connection, body: bytes = b"", key: str | None = None) -> None:
-    """Raises for a status that another replica may not give, and that the client has not caused. `body`: what may be
-    told of it, nothing where the requests of several clients are in one; `key`: the router's own at this engine."""
-    refuse_status(connection.answer.status, connection.answer.retry_after, body, key)
+def refuse(connection: Connection, body: bytes = b"", key: str | None = None) -> int:
+    """Status that the client is told: its own doing. Raises for one that another replica may not give, and that the
+    client has not caused. `body`: what may be told of it, nothing where the requests of several clients are in one;
+    `key`: the router's own at this engine."""
+    return refuse_status(connection.answer.status, connection.answer.retry_after, body, key)
 
 
-def refuse_status(status: int, retry_after: bytes, body: bytes, key: str | None) -> None:
-    """Raises as `refuse`, of a status that came with the answer or within it."""
+def refuse_status(status: int, retry_after: bytes, body: bytes, key: str | None) -> int:
+    """As `refuse`, of a status that came with the answer or within it."""
     # 503 says that something is wrong, unless it says for how long.
     if status in _BUSY or (status == 503 and retry_after):
         raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(retry_after))
     if status == _FORBIDDEN:
         raise UpstreamError("forbidden", f"HTTP {status}")
     if status == NOT_IMPLEMENTED:
-        return
+        return status
+    if status == _FAULT and _UNREAD.search(body, 0, _BEGINNING):
+        return _MISTAKE
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
         raise UpstreamError("status", f"HTTP {status}", said=said(status, body, key, ours=status < 500))
+    return status
 
 
 def _seconds(after: bytes) -> float | None:

@@ -208,15 +208,15 @@ class Stage:
                 try:
                     found = await read(content_type, body)
                 except ToldFailure as told:
-                    refuse_status(told.status, b"", told.body, replica.api_key)
-                    status, content_type, body = told.status, JSON_TYPE, told.body
+                    status = refuse_status(told.status, b"", told.body, replica.api_key)
+                    content_type, body = JSON_TYPE, told.body
                 else:
                     self.admission.took(monotonic() - started_s)
             elif self._lacks(replica, connection.answer.status, call):
                 self._look_elsewhere(asked)
                 done(None)
             else:
-                refuse(connection, body, replica.api_key)
+                status = refuse(connection, body, replica.api_key)
             done(True)
             first_at_s = connection.answer.body_at_s if content_type.startswith(EVENTS) else None
             return Reply(status, content_type, body, found, first_at_s)
@@ -235,13 +235,13 @@ class Stage:
             try:
                 if connection.answer.status != 200:
                     connection.hold(self.limits.idle_s, parts=False)
-                    body = await connection.whole()
-                    if self._lacks(replica, connection.answer.status, call):
+                    body, status = await connection.whole(), connection.answer.status
+                    if self._lacks(replica, status, call):
                         self._look_elsewhere(asked)
                         done(None)
                     else:
-                        refuse(connection, body, replica.api_key)
-                    live.reply = Reply(connection.answer.status, connection.answer.content_type, body)
+                        status = refuse(connection, body, replica.api_key)
+                    live.reply = Reply(status, connection.answer.content_type, body)
                 else:
                     if not connection.answer.content_type.startswith(EVENTS):
                         raise UpstreamError("unreadable", "no event stream")
@@ -251,8 +251,8 @@ class Stage:
                         raise UpstreamError("unreadable", "an empty event stream")
                     # Nothing has been sent on: another replica, or another stage, may still answer.
                     if (told := first_failure(live.first)) is not None:
-                        refuse_status(told.status, b"", told.body, replica.api_key)
-                        live.reply = Reply(told.status, JSON_TYPE, told.body)
+                        status = refuse_status(told.status, b"", told.body, replica.api_key)
+                        live.reply = Reply(status, JSON_TYPE, told.body)
             except BaseException:
                 replica.pool.release(connection)
                 raise

@@ -67,3 +67,38 @@ def test_failures_at_words_still_open_the_breaker() -> None:
         assert codes == [502, 502, 503, 503]
 
     run(main)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "words", ["Failed to parse tools: Missing tool type: {}", "Failed to parse messages: x"]
+)
+def test_a_request_that_llama_cpp_cannot_read_is_its_clients_mistake(words: str, stream: bool) -> None:
+    """It says so with a 500; anyone could close a stage to everybody with a few of them."""
+    said = json.dumps({"error": {"code": 500, "message": words, "type": "server_error"}}).encode()
+
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if body.get("tools"):
+            send(writer, 500, said)
+        else:
+            send(writer, 200, completion(engine.text))
+
+    async def main() -> None:
+        small, large = FakeEngine("words", answer=answer), FakeEngine("4", answer=answer)
+        gate = ScriptedGate({"words": 90.0})
+        async with (
+            started(small, large),
+            running(stages(small, large, thresholds=(50,)), gate, breaker_failures=2) as up,
+        ):
+            odd = [
+                await up.chat(model, tools=[{}], stream=stream)
+                for model in ("cascadia", "small")
+                for _ in "abc"
+            ]
+            asked = len(small.requests), len(large.requests)
+            words = await up.chat("small")
+        assert [(found.status_code, found.content) for found in odd] == [(400, said)] * 6
+        assert asked == (6, 0), "another try or stage would say the same"
+        assert words.status_code == 200
+
+    run(main)
