@@ -30,7 +30,7 @@ from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.errors import UpstreamError
-from cascadia.router.upstream.told_failure import ToldFailure, first_failure
+from cascadia.router.upstream.told_failure import ToldFailure, beginning_of
 
 T = TypeVar("T")
 JSON_TYPE = b"application/json"
@@ -250,7 +250,12 @@ class Stage:
                     if not live.first:
                         raise UpstreamError("unreadable", "an empty event stream")
                     # Nothing has been sent on: another replica, or another stage, may still answer.
-                    if (told := first_failure(live.first)) is not None:
+                    while (beginning := beginning_of(live.first)).open:
+                        more = await connection.some()
+                        if not more:
+                            raise UpstreamError("unreadable", "an event stream that says nothing")
+                        live.first += more
+                    if (told := beginning.failure) is not None:
                         status = refuse_status(told.status, b"", told.body, replica.api_key)
                         live.reply = Reply(status, JSON_TYPE, told.body)
             except BaseException:

@@ -2,6 +2,7 @@
 APIs in place of a whole answer."""
 
 import re
+from typing import Any, NamedTuple
 
 import orjson
 
@@ -12,6 +13,8 @@ _ERROR = b'"error"'
 _FAILED = re.compile(rb'"type"\s*:\s*"(?:response\.failed|error)"')
 _OF_THE_CLIENT = ("invalid", "context_length", "4")
 """How codes of failed responses begin for which the request is to blame."""
+_NO_DATA = (b":", b"event:", b"id:", b"retry:")
+_EARLY = frozenset({"response.created", "response.queued", "response.in_progress"})
 UNKNOWN = 500
 """Status of a failure that has none."""
 
@@ -48,14 +51,53 @@ def told_failure(data: bytes) -> ToldFailure | None:
     return ToldFailure(status if 400 <= status < 600 else UNKNOWN, data)
 
 
-def first_failure(part: bytes) -> ToldFailure | None:
-    """The failure that a stream begins with, where its first part has the event whole."""
-    for line in part[:MOST_BYTES].splitlines(keepends=True):
-        if line.startswith(b"data:"):
-            return told_failure(line[5:].strip()) if line.endswith(b"\n") else None
-        if line.strip() and not line.startswith(b":"):
-            return None
-    return None
+class Beginning(NamedTuple):
+    """How a stream begins: with a `failure`, or with words where that is None; not known as long as it is `open`."""
+
+    failure: ToldFailure | None = None
+    open: bool = False
+
+
+def beginning_of(part: bytes) -> Beginning:
+    """Beginning by what has come: events that say nothing yet, as of who will speak, are no beginning. More than
+    `MOST_BYTES` is one."""
+    start = part[:MOST_BYTES]
+    for line in start.splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        if not line.startswith(b"data:"):
+            if line.startswith(_NO_DATA) or not line.strip():
+                continue
+            return Beginning()
+        data = line[5:].strip()
+        if not _says_nothing(data):
+            return Beginning(failed_response(line) if _ERROR in data else None)
+    return Beginning(open=len(part) < MOST_BYTES)
+
+
+def _says_nothing(data: bytes) -> bool:
+    if data == b"null":
+        return True
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return False
+    if not isinstance(found, dict):
+        return False
+    choices = found.get("choices")
+    if not isinstance(choices, list):
+        return found.get("type") in _EARLY
+    # Azure's first event has no choices: it tells what its filter made of the prompt.
+    if not choices and found.get("usage"):
+        return False
+    return all(isinstance(choice, dict) and _is_empty(choice) for choice in choices)
+
+
+def _is_empty(choice: dict[str, Any]) -> bool:
+    said = choice.get("delta") or {}
+    if choice.get("finish_reason") or choice.get("text") or not isinstance(said, dict):
+        return False
+    return not any(value for name, value in said.items() if name != "role")
 
 
 def last_failure(tail: bytes) -> ToldFailure | None:

@@ -7,12 +7,34 @@ from typing import Any
 import pytest
 
 from cascadia.router.settings.model import RouterSettings
-from cascadia.router.upstream.told_failure import first_failure, last_failure, told_failure
+from cascadia.router.upstream.told_failure import beginning_of, last_failure, told_failure
 from cascadia.testing.engines import Answer, FakeEngine, begin_stream, delta, event, send, started
 from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages
 
 DIED = {"message": "EngineCore died", "type": "InternalServerError", "param": None, "code": 500}
 LONG = {"object": "error", "message": "maximum context length is 5", "type": "BadRequestError", "code": 400}
+
+EARLY: list[Any] = [
+    None,
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]},
+    {
+        "choices": [{"index": 0, "delta": {"role": "assistant", "content": None}}],
+        "usage": {"prompt_tokens": 5},
+    },
+    {"choices": [], "prompt_filter_results": [{}]},
+    {"type": "response.created", "response": {"error": None, "output": []}},
+    {"type": "response.in_progress", "response": {"error": None, "output": []}},
+]
+"""Events with which streams begin, and say nothing yet: of vLLM, llama.cpp, Azure and OpenAI."""
+SAYING: list[Any] = [
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "content": "4"}}]},
+    {"choices": [{"index": 0, "delta": {"role": "assistant", "reasoning_content": "so"}}]},
+    {"choices": [{"index": 0, "delta": {"tool_calls": [{"index": 0}]}}]},
+    {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    {"choices": [{"index": 0, "text": "4"}]},
+    {"choices": [], "usage": {"prompt_tokens": 5}},
+    {"type": "response.output_text.delta", "delta": "4"},
+]
 
 
 def ends(error: dict[str, Any], *before: str) -> Answer:
@@ -159,9 +181,80 @@ def test_what_is_a_failure(document: dict[str, Any], status: int | None) -> None
     assert (None if found is None else found.status) == status
     line = b"data: " + data + b"\n\n"
     for found in (
-        first_failure(b": comment\n\n" + line),
+        beginning_of(b": comment\n\n" + line).failure,
         last_failure(b"data: {}\n\n" + line + b"data: [DONE]\n\n"),
     ):
         assert (None if found is None else found.status) == status
-    assert first_failure(line.rstrip()) is None
-    assert first_failure(b"data: {}\n\n" + line) is None
+    assert beginning_of(line.rstrip()) == (None, True)
+    assert beginning_of(b"data: {}\n\n" + line) == (None, False)
+    for early in EARLY:
+        found = beginning_of(b"data: " + json.dumps(early).encode() + b"\n\n" + line).failure
+        assert (None if found is None else found.status) == status
+
+
+@pytest.mark.parametrize("document", SAYING)
+def test_what_has_said_something_is_passed_on(document: dict[str, Any]) -> None:
+    line = b"data: " + json.dumps(document).encode() + b"\n\n"
+    assert beginning_of(line + b'data: {"error": {"message": "no"}}\n\n') == (None, False)
+
+
+def test_a_beginning_is_waited_for_no_longer_than_it_may_be() -> None:
+    early = b"data: " + json.dumps(EARLY[1]).encode() + b"\n\n"
+    assert beginning_of(early).open
+    assert beginning_of(early + b'data: {"err').open
+    assert not beginning_of(early * 1000).open
+    assert not beginning_of(b"data: " + b"x" * 20_000).open
+
+
+@pytest.mark.parametrize("end", ["error", "cut", "silent"])
+@pytest.mark.parametrize("early", EARLY)
+@pytest.mark.parametrize("model", ["large", "cascadia"])
+def test_what_breaks_before_its_first_word_is_answered_by_another(model: str, early: Any, end: str) -> None:
+    """vLLM names the speaker in an event of its own: until a word follows, nothing was sent on."""
+
+    async def breaks(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        event(writer, json.dumps(early))
+        await writer.drain()
+        # In a part of its own.
+        await asyncio.sleep(0.01)
+        if end == "error":
+            event(writer, {"error": DIED})
+            event(writer, "[DONE]")
+        writer.write(b"" if end == "cut" else b"0\r\n\r\n")
+        if end == "cut":
+            writer.close()
+
+    async def main() -> None:
+        small, broken, good = FakeEngine("weak"), FakeEngine(answer=breaks), FakeEngine("strong")
+        async with started(small, broken, good):
+            told = RouterSettings(stages(small, [broken, good], thresholds=(50,)), None, health=QUICK)
+            async with running(told, ScriptedGate({"weak": 10.0}), breaker_failures=1) as up:
+                answers = [await up.chat(model, stream=True) for _ in range(3)]
+        for answer in answers:
+            words = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: {")]
+            assert "".join(each["choices"][0]["delta"]["content"] for each in words) == "strong"
+            assert answer.text.endswith("data: [DONE]\n\n")
+        assert len(broken.requests) == 1, "and is left alone from then on"
+
+    run(main)
+
+
+def test_where_none_says_a_word_the_next_stage_or_the_client_is_told() -> None:
+    async def breaks(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        begin_stream(writer)
+        event(writer, EARLY[1])
+        await writer.drain()
+        await asyncio.sleep(0.01)
+        event(writer, {"error": LONG})
+        writer.write(b"0\r\n\r\n")
+
+    async def main() -> None:
+        small = FakeEngine(answer=breaks)
+        async with started(small), running(stages(small)) as up:
+            answers = [await up.chat(model, stream=True) for model in ("small", "cascadia")]
+            replica = up.router.stages[0].replicas[0]
+        assert [(answer.status_code, answer.json()["error"]) for answer in answers] == [(400, LONG)] * 2
+        assert replica.running == 0
+
+    run(main)
