@@ -169,18 +169,27 @@ def _of_all(router: Public, own: bytes, answers: dict[int, bytes]) -> bytes:
     return merged(texts | {number: own}, kept, stale)
 
 
+def _model(name: str, max_model_len: int | None) -> dict[str, Any]:
+    """As vLLM describes one: clients cut what they send by `max_model_len`."""
+    found: dict[str, Any] = {"id": name, "object": "model", "created": 0, "owned_by": "cascadia"}
+    return found if max_model_len is None else found | {"max_model_len": max_model_len}
+
+
 def _add_models(app: FastAPI, router: Public) -> None:
     def models() -> list[dict[str, Any]]:
         groups = [group.name for group in router.settings.groups if group.policies is not None]
-        names = [router.settings.cascade, *groups, *(stage.name for stage in router.stages)]
-        return [{"id": name, "object": "model", "created": 0, "owned_by": "cascadia"} for name in names]
+        own = {stage.name: stage.settings.max_model_len for stage in router.stages}
+        # What is too long for one stage is asked of a larger one.
+        longest = None if None in own.values() else max(filter(None, own.values()), default=None)
+        lengths = dict.fromkeys([router.settings.cascade, *groups], longest) | own
+        return [_model(name, max_model_len) for name, max_model_len in lengths.items()]
 
     @app.get("/v1/models", summary="The cascade and its stages.")
     async def list_models() -> dict[str, Any]:
         return {"object": "list", "data": models()}
 
     @app.get(
-        "/v1/models/{model}", summary="One of them.", responses={404: {"description": "None of that name."}}
+        "/v1/models/{model:path}", summary="One of them.", responses={404: {"description": "None of that name."}}
     )
     async def one_model(model: str) -> JSONResponse:
         for entry in models():
