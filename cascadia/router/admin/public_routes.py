@@ -189,7 +189,9 @@ def _add_models(app: FastAPI, router: Public) -> None:
         return {"object": "list", "data": models()}
 
     @app.get(
-        "/v1/models/{model:path}", summary="One of them.", responses={404: {"description": "None of that name."}}
+        "/v1/models/{model:path}",
+        summary="One of them.",
+        responses={404: {"description": "None of that name."}},
     )
     async def one_model(model: str) -> JSONResponse:
         for entry in models():

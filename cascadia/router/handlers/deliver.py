@@ -56,9 +56,14 @@ async def cascaded(
     if decision.live is not None:
         asked_usage = response or fields.asks_usage
 
+        before, seen = decision.total, Usage()
+
         def noted(usage: Usage) -> dict[str, Any]:
-            stage.counted(usage)
-            decision.total = decision.total.plus(usage)
+            nonlocal seen
+            # An engine may tell its usage more than once.
+            stage.counted(Usage(*(max(0, now - then) for now, then in zip(usage, seen, strict=True))))
+            seen = usage
+            decision.total = before.plus(usage)
             decision.steps[-1].used(*usage)
             return _note(decision, stage, score, cascade.usd(decision.steps))
 

@@ -4,7 +4,8 @@ An answer that is no answer (not JSON, no choices, a stream that breaks off) is 
 """
 
 import asyncio
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +33,7 @@ NOTHING_SAID = b"null"
 """Event of llama.cpp before the first token of several prompts."""
 _NULL = Raw(b"null")
 EVENTS = b"text/event-stream"
+_second = re.compile(rb'"index"\s*:\s*1\b').search
 PROBED = b": cascadia_probe "
 """Begin of the comment in which a probe's score stands in a stream."""
 
@@ -135,6 +137,7 @@ class _Usage(Struct):
 class _Document(Struct):
     choices: list[_Choice]
     usage: _Usage | None = None
+    timings: Raw = Raw()
     cascadia_probe: Probed | None = None
 
 
@@ -142,6 +145,12 @@ class _Event(Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Raw = Raw()
+    timings: Raw = Raw()
+
+    @property
+    def of_one(self) -> bool:
+        """Tells whether the usage is of one choice, as llama.cpp's is, which has timings beside it."""
+        return bytes(self.timings) not in (b"", b"null")
 
 
 class _LightUsage(Struct, gc=False):
@@ -173,6 +182,20 @@ class _Light(Struct, gc=False):
     scores: Raw = Raw(b"null")
     """SGLang's, of texts."""
     usage: _LightUsage | None = None
+    timings: Raw = Raw(b"null")
+
+    @property
+    def counted(self) -> Usage:
+        usage = self.usage.counted if self.usage is not None else Usage()
+        if self.timings == _NULL or not _second(self.choices):
+            return usage
+        try:
+            listed: list[_Choice] = decoded(_choices, self.choices)
+        except NOT_JSON:
+            return usage
+        choices: dict[int, _Gathered] = {}
+        _add(choices, listed)
+        return _of_all(usage, [choices[index].choice for index in sorted(choices)])
 
     @property
     def holds_something(self) -> bool:
@@ -201,7 +224,8 @@ async def _document_of(body: bytes) -> _Document:
     await turn_after(body)
     choices = decoded(_choices, members.get("choices", _NULL))
     usage = _short(_document_usage, members.get("usage", _NULL))
-    return _Document(choices, usage, _short(_document_probe, members.get("cascadia_probe", _NULL)))
+    probe = _short(_document_probe, members.get("cascadia_probe", _NULL))
+    return _Document(choices, usage, members.get("timings", _NULL), probe)
 
 
 def _lists_something(found: Raw | bytes) -> bool:
@@ -235,24 +259,26 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
         raise UpstreamError("unreadable", "no answer in JSON") from None
     if not (_lists_something(found.choices) or found.holds_something):
         raise told_failure(body) or UpstreamError("unreadable", "an answer without content")
-    return found.usage.counted if found.usage is not None else Usage()
+    return found.counted
 
 
 def usage_at_end(tail: bytes) -> Usage | None:
-    """Usage of the last event in the end of a stream that counts tokens; None where there is none, or it is
-    cut.
+    """Usage of the last event in the end of a stream that counts tokens, or of all where each is of one choice; None
+    where there is none, or it is cut.
     """
-    at = tail.rfind(b'"usage"')
-    if at < 0:
-        return None
-    begin = tail.rfind(b"data: {", 0, at)
-    if begin < 0:
-        return None
-    try:
-        found = _light.decode(tail[begin + 6 :].partition(b"\n")[0])
-    except NOT_JSON:
-        return None
-    return found.usage.counted if found.usage is not None else None
+    usage: Usage | None = None
+    for line in reversed(tail.splitlines()):
+        if b'"usage"' not in line:
+            continue
+        try:
+            found = _light.decode(line.partition(b"data: ")[2])
+        except NOT_JSON:
+            return usage
+        if found.usage is not None:
+            usage = found.usage.counted.plus(usage or Usage())
+        if found.timings == _NULL:
+            return usage
+    return usage
 
 
 async def read_usage(content_type: bytes, body: bytes) -> Usage:
@@ -271,7 +297,10 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
         raise told_failure(body) or UpstreamError("unreadable", "no completion in JSON") from None
     choices: dict[int, _Gathered] = {}
     _add(choices, found.choices)
-    return _written(choices, _usage(found.usage), found.cascadia_probe)
+    written = _written(choices, _usage(found.usage), found.cascadia_probe)
+    if len(choices) == 1 or bytes(found.timings) in (b"", b"null"):
+        return written
+    return Written(written.choices, _of_all(written.usage, written.choices))
 
 
 async def read_events(content_type: bytes, body: bytes) -> Written:
@@ -291,7 +320,7 @@ async def read_events(content_type: bytes, body: bytes) -> Written:
                 raise told_failure(data) or UpstreamError("unreadable", "an error in the stream")
             _add(choices, found.choices or ())
             if found.usage is not None:
-                usage = _usage(found.usage)
+                usage = usage.plus(_usage(found.usage)) if found.of_one else _usage(found.usage)
         if len(part) < len(body):
             await asyncio.sleep(0)
     if not done:
@@ -389,6 +418,14 @@ def _add_call(choice: _Gathered, call: _Call, *, whole: bool) -> None:
 
 def _usage(found: _Usage | None) -> Usage:
     return Usage(tokens_said(found.prompt_tokens), tokens_said(found.completion_tokens)) if found else Usage()
+
+
+def _of_all(usage: Usage, choices: Sequence[Choice]) -> Usage:
+    """Usage of all `choices` where the engine told that of the first alone, as llama.cpp does: each has read the
+    prompt, and written in proportion to its letters."""
+    first, letters = choices[0].length, sum(choice.length for choice in choices)
+    times = letters / first if first else len(choices)
+    return Usage(usage.input_tokens * len(choices), round(usage.output_tokens * times))
 
 
 def _written(choices: dict[int, _Gathered], usage: Usage, probed: Probed | None) -> Written:

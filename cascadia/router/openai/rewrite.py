@@ -111,15 +111,17 @@ def _noted_response(line: bytes, note: Callable[[Usage], dict[str, Any]]) -> byt
 class Noting:
     """Adds a note to the usage event of a stream that is passed on as it comes, wherever its parts are cut.
 
-    `note` is given the usage of the stream itself. The usage of a response is in its last event.
+    `note` is given the usage of the stream itself, so far where each event tells that of one choice. The usage of a
+    response is in its last event.
     """
 
-    __slots__ = ("_marks", "_note", "_noted", "_notes_left", "_rest")
+    __slots__ = ("_marks", "_note", "_noted", "_notes_left", "_rest", "_told")
 
     def __init__(self, note: Callable[[Usage], dict[str, Any]], *, response: bool = False) -> None:
         self._note = note
         self._notes_left = NOTES_MAX
         self._rest = b""
+        self._told = Usage()
         self._marks = FINALS if response else [_usage]
         self._noted = self._response_line if response else self._line
 
@@ -150,4 +152,6 @@ class Noting:
         if event.usage is None or event.choices:
             return line
         self._notes_left -= 1
-        return b"data: " + with_note(content, self._note(usage_in(event))) + line[len(line.rstrip()) :]
+        usage = usage_in(event)
+        self._told = self._told.plus(usage) if event.of_one else usage
+        return b"data: " + with_note(content, self._note(self._told)) + line[len(line.rstrip()) :]

@@ -38,15 +38,17 @@ def test_models_tell_how_long_a_prompt_they_read(
 def test_a_model_of_any_name_is_found_and_asked_by_openais_client(name: str) -> None:
     async def main() -> None:
         engine = FakeEngine("four")
-        async with started(engine):
-            async with running(tuple(replace(stage, name=name) for stage in stages(engine))) as up:
-                url = f"http://127.0.0.1:{up.port}/v1"
-                async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
-                    assert [model.id async for model in client.models.list()] == ["cascadia", name]
-                    answer = await client.chat.completions.with_raw_response.create(
-                        model=name, messages=[{"role": "user", "content": "2+2?"}]
-                    )
-                    assert answer.parse().choices[0].message.content == "four"
-                    assert (await client.models.retrieve(name)).id == name
+        async with (
+            started(engine),
+            running(tuple(replace(stage, name=name) for stage in stages(engine))) as up,
+        ):
+            url = f"http://127.0.0.1:{up.port}/v1"
+            async with openai.AsyncOpenAI(base_url=url, api_key="none", max_retries=0) as client:
+                assert [model.id async for model in client.models.list()] == ["cascadia", name]
+                answer = await client.chat.completions.with_raw_response.create(
+                    model=name, messages=[{"role": "user", "content": "2+2?"}]
+                )
+                assert answer.parse().choices[0].message.content == "four"
+                assert (await client.models.retrieve(name)).id == name
 
     run(main)
