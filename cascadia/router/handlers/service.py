@@ -119,13 +119,13 @@ class Service:
             self.fault(exchange, record, error)
             self.close(exchange, record)
             return
+        if self.samples is not None:
+            self.samples.came()
         if work is not None:
             self.run(exchange, record, work)
 
     def run(self, exchange: Exchange, record: Record, work: Work) -> None:
         """Serves with `work` as a task."""
-        if self.samples is not None:
-            self.samples.came()
         exchange.on_leaving = None
         asyncio.get_running_loop().create_task(self._served(exchange, record, work))
 

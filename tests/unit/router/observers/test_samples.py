@@ -19,7 +19,7 @@ from cascadia.router.observers.samples_rows import ARRIVALS, QUALITY, REQUESTS
 from cascadia.router.observers.samples_writer import MOST_WAITING, Writer
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.settings.model import JudgeSettings, RouterSettings, SampleSettings, ShadowSettings
-from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.engines import FakeEngine, completion, send, started, stream
 from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
 from cascadia_traces.formats.reading import read_trace
 
@@ -127,6 +127,39 @@ def test_that_a_request_came_is_a_row_whatever_becomes_of_it(tmp_path: Path) -> 
 
     async def refuse(writer: asyncio.StreamWriter) -> None:
         send(writer, 500, b"{}")
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("asked", "fails"),
+    [
+        ({"model": "cascadia"}, False),
+        ({"model": "small"}, False),
+        ({"model": "small"}, True),
+        ({"model": "small", "stream": True}, False),
+    ],
+)
+def test_whichever_way_a_request_is_served_it_came_once(
+    asked: dict[str, Any], fails: bool, tmp_path: Path
+) -> None:
+    """A whole answer of one stage is served without a task, unless its first try fails."""
+
+    async def whole(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if fails and len(engine.requests) % 2:
+            send(writer, 500, b"{}")
+        elif body.get("stream"):
+            stream(writer, "fine", body)
+        else:
+            send(writer, 200, completion("fine"))
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=whole), FakeEngine("4")
+        gate = ScriptedGate({"fine": 90.0})
+        async with started(small, large), running(sampled(tmp_path, small, large), gate) as router:
+            for _ in range(3):
+                await router.chat(**asked)
+        assert len(rows(tmp_path, ARRIVALS)) == len(rows(tmp_path)) == 3
 
     run(main)
 

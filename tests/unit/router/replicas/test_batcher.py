@@ -4,16 +4,24 @@ import asyncio
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import httpx
 import pytest
+from pyarrow import parquet
 
 from cascadia.domain.policy import Policies, Policy, PolicyRow
 from cascadia.router.openai.one_pass import refused_at
 from cascadia.router.settings.groups import GroupSection, MinQueueSection, minimum_queue
-from cascadia.router.settings.model import GroupSettings, ReplicaSettings, RouterSettings, StageSettings
+from cascadia.router.settings.model import (
+    GroupSettings,
+    ReplicaSettings,
+    RouterSettings,
+    SampleSettings,
+    StageSettings,
+)
 from cascadia.testing.engines import FakeEngine, send
 from cascadia.testing.one_pass import classification, classifier
 from cascadia.testing.routers import QUICK, Running, run, running, started, until
@@ -96,6 +104,20 @@ def test_what_waits_when_a_worker_is_free_goes_together_as_the_policy_says() -> 
         assert len({one.json()["id"] for one in found}) == 6
 
     run(main)
+
+
+def test_each_request_in_a_batch_is_an_arrival_of_the_samples(tmp_path: Path) -> None:
+    async def main() -> None:
+        worker = classifier(lambda text: [0.6, 0.4])
+        async with started(worker):
+            sampled = replace(settings([worker], greedy(), SECTION), samples=SampleSettings(tmp_path))
+            async with running(sampled) as router:
+                await asyncio.gather(*[ask(router, str(n)) for n in range(3)])
+                await ask(router, ["a", "b"])
+
+    run(main)
+    (file,) = tmp_path.glob("arrivals-*.parquet")
+    assert parquet.read_table(file).num_rows == 4
 
 
 def test_the_earliest_deadline_goes_first() -> None:
