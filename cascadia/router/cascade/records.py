@@ -66,7 +66,8 @@ class Record(Struct):
             if not step.outcome:
                 step.outcome = entry.get("error") or LEFT
                 step.ended_at_s = ended_at_s
-            if not step.input_tokens and (step.output_tokens or (step.tries and step.outcome in _READ)):
+            asked = step.tries and step.outcome in _READ and entry.get("api") != "tokens"
+            if not step.input_tokens and (step.output_tokens or asked):
                 step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
             read = step.input_tokens
             spent[step.stage] = spent.get(step.stage, 0) + step.all_tokens

@@ -6,8 +6,15 @@ from cascadia.router.cascade.records import Record
 from cascadia.router.cascade.request_limits import urgency_of
 from cascadia.router.handlers.relay import relay
 from cascadia.router.http.exchange import Exchange
-from cascadia.router.openai.answers import Usage, read_usage
-from cascadia.router.openai.requests import BYTES_PER_TOKEN, OTHER_NAMES, WRITTEN, Fields, rewritten
+from cascadia.router.openai.answers import Usage, read_tokens, read_usage
+from cascadia.router.openai.requests import (
+    BYTES_PER_TOKEN,
+    OTHER_NAMES,
+    TOKENIZERS,
+    WRITTEN,
+    Fields,
+    rewritten,
+)
 from cascadia.router.openai.responses import refers_elsewhere
 from cascadia.router.openai.stream_usage import estimated, written_in
 from cascadia.router.replicas.attempts import Begun
@@ -67,7 +74,8 @@ async def straight(
             exchange, exchange.head.api, stage, live=live, headers=[stage.header], noting=None, step=step
         )
         return
-    reply = await stage.buffered(call, read_usage, begun)
+    read = read_tokens if call.path in TOKENIZERS else read_usage
+    reply = await stage.buffered(call, read, begun)
     if reply.found is None:
         step.ended("refused")
         exchange.refusal(reply.status, reply.body, [stage.header])
@@ -79,12 +87,14 @@ def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usa
     """The engine's whole answer, to the client as it is."""
     step = call.step
     stage.counted(usage, step)
-    if not any(usage):
+    if not any(usage) and call.path not in TOKENIZERS:
         usage = estimated(call.body, written_in(body) if exchange.head.api in WRITTEN else 0)
     input_tokens, output_tokens = usage
     if exchange.reservation is not None:
         exchange.reservation.spent = input_tokens + output_tokens
     if step is not None:
         step.used(input_tokens, output_tokens)
-        stage.metrics.seconds.observe(step.ended("accepted"))
+        seconds = step.ended("accepted")
+        if call.path not in TOKENIZERS:
+            stage.metrics.seconds.observe(seconds)
     exchange.reply(stage.head, body)

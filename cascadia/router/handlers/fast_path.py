@@ -12,8 +12,8 @@ from msgspec import Struct
 from cascadia.router.cascade.records import Record
 from cascadia.router.handlers.direct import answer, straight
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
-from cascadia.router.openai.answers import usage_of_reply
-from cascadia.router.openai.requests import Fields
+from cascadia.router.openai.answers import tokens_of_reply, usage_of_reply
+from cascadia.router.openai.requests import TOKENIZERS, Fields
 from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
@@ -58,7 +58,8 @@ class Plain(Struct, eq=False):
         if begun is None:
             return
         try:
-            found = self.stage.ended_well(begun, usage_of_reply)
+            read = tokens_of_reply if self.call.path in TOKENIZERS else usage_of_reply
+            found = self.stage.ended_well(begun, read)
             if found is None:
                 self._go_on(begun)
                 return

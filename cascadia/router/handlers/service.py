@@ -36,6 +36,8 @@ from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.request_log import Journal
 
 Work = Coroutine[Any, Any, None]
+_OF_ONE = {"embeddings": "Embeddings", "score": "Scores", "pooling": "Vectors", "tokens": "Tokens"}
+"""What each API tells that is of one model, and means nothing to another."""
 
 
 class ChoosesGear(Protocol):
@@ -119,7 +121,7 @@ class Service:
             self.fault(exchange, record, error)
             self.close(exchange, record)
             return
-        if self.samples is not None:
+        if self.samples is not None and exchange.head.api != "tokens":
             self.samples.came()
         if work is not None:
             self.run(exchange, record, work)
@@ -273,8 +275,8 @@ class Service:
     def _not_cascaded(self, exchange: Exchange) -> str | None:
         """Reason why the cascade does not answer at this path; None where it does."""
         path, task, api = exchange.head.path.decode(), self.settings.task, exchange.head.api
-        if api in ("embeddings", "score"):
-            what, stages = "Scores" if api == "score" else "Embeddings", ", ".join(self.order)
+        if (what := _OF_ONE.get(api)) is not None:
+            stages = ", ".join(self.order)
             return f"{what} of two models cannot be compared, so they do not cascade; name one of {stages}."
         if (api if api in ("classify", "rerank") else "generate") == task:
             return None

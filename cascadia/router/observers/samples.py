@@ -58,7 +58,9 @@ class Samples:
             self._add(ARRIVALS, {"arrival_s": time.time()})
 
     def done(self, record: Record) -> None:
-        """An observer of requests."""
+        """An observer of requests; of those for which no model has worked nothing is told."""
+        if record.entry["api"] == "tokens":
+            return
         if self._rng.random() >= self.settings.ratio or record.entry["status"] in MISTAKES:
             return
         if self.settings.text or len(record.body) > LONG_BYTES:

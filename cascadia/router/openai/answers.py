@@ -243,6 +243,8 @@ _light = msgspec.json.Decoder(_Light)
 _light_usage = msgspec.json.Decoder(_LightUsage | None)
 _probed = msgspec.json.Decoder(Probed)
 _JSON = b"application/json"
+_TOKENS = frozenset({"tokens", "prompt", "text", "content"})
+"""Of vLLM, SGLang and llama.cpp."""
 
 
 def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
@@ -262,6 +264,19 @@ def usage_of_reply(content_type: bytes, body: bytes) -> Usage:
     return found.counted
 
 
+def tokens_of_reply(content_type: bytes, body: bytes) -> Usage:
+    """As `usage_of_reply`, of a 200 with tokens, or with the text of some, be there none: it took none."""
+    if not content_type.startswith(_JSON):
+        refuse_other_than_json(content_type)
+    try:
+        members = members_of(body)
+    except NOT_JSON:
+        raise UpstreamError("unreadable", "no answer in JSON") from None
+    if not _TOKENS & members.keys():
+        raise told_failure(body) or UpstreamError("unreadable", "an answer without content")
+    return Usage()
+
+
 def usage_at_end(tail: bytes) -> Usage | None:
     """Usage of the last event in the end of a stream that counts tokens, or of all where each is of one choice; None
     where there is none, or it is cut.
@@ -278,6 +293,13 @@ def usage_at_end(tail: bytes) -> Usage | None:
             usage = found.usage.counted.plus(usage or Usage())
         if found.timings == _NULL:
             return usage
+    return usage
+
+
+async def read_tokens(content_type: bytes, body: bytes) -> Usage:
+    """Usage as of `tokens_of_reply`."""
+    usage = tokens_of_reply(content_type, body)
+    await turn_after(body)
     return usage
 
 

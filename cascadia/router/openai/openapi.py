@@ -60,6 +60,11 @@ def completion_paths() -> dict[str, Any]:
         "/v1/classify": {"post": _post("Classify texts.", given)},
         "/v1/rerank": {"post": _post("Rank documents by what they say of a query.", ranked)},
         "/v1/score": {"post": _post("Score pairs of texts, as vLLM and SGLang do; of a stage only.", {})},
+        "/pooling": {"post": _post("Vectors of texts, as vLLM has them; of a stage only.", {})},
+        "/tokenize": {
+            "post": _post("Tokens of a text or chat, as its engine has them; of a stage only.", {})
+        },
+        "/detokenize": {"post": _post("The text of tokens, as its engine has them; of a stage only.", {})},
         "/v1/responses": {"post": _post("Answer with OpenAI's responses.", given)},
     }
 

@@ -26,7 +26,9 @@ from cascadia.router.openai.bounded import (
 )
 from cascadia.router.openai.errors import ApiError
 
-Api = Literal["chat", "completions", "embeddings", "responses", "classify", "rerank", "score"]
+Api = Literal[
+    "chat", "completions", "embeddings", "responses", "classify", "rerank", "score", "pooling", "tokens"
+]
 WRITTEN: tuple[Api, ...] = ("chat", "completions", "responses")
 """Whose answers a model writes, token by token; all others are answered in one pass."""
 
@@ -42,7 +44,12 @@ APIS: dict[str, Api] = {
     "/v2/rerank": "rerank",
     "/v1/score": "score",
     "/score": "score",
+    "/pooling": "pooling",
+    "/tokenize": "tokens",
+    "/detokenize": "tokens",
 }
+TOKENIZERS = frozenset(path.encode() for path, api in APIS.items() if api == "tokens")
+"""Paths at which no model reads or writes anything."""
 
 OTHER_NAMES = {
     b"/classify": b"/v1/classify",
@@ -65,6 +72,8 @@ OTHERS: dict[Api, tuple[str, ...]] = {
     "responses": ("messages", "response_format", "echo"),
 }
 """Fields that other endpoints know, by the one that does not."""
+_WITH_WRITING = (*WRITTEN, "tokens")
+"""A chat's tokens are counted with its tools."""
 BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
 """Assumed where the request sets no limit."""
@@ -131,7 +140,9 @@ class Fields(Struct, gc=False):
 
     def misplaced(self, api: Api) -> bool:
         """Tells whether a field has a value that no endpoint of this kind knows."""
-        return api not in WRITTEN and any(getattr(self, name) not in (None, UNSET) for name in WRITING_FIELDS)
+        return api not in _WITH_WRITING and any(
+            getattr(self, name) not in (None, UNSET) for name in WRITING_FIELDS
+        )
 
     def forget_others(self, api: Api) -> None:
         """Forgets what endpoints other than `api` know: its engine looks at none of that, and it decides nothing."""
@@ -317,7 +328,7 @@ def rewritten(
     except NOT_JSON as error:
         raise ApiError(400, "invalid_json", f"The body is not JSON: {str(error)[:200]}.") from None
     members["model"] = model
-    for name in OWN_FIELDS if api in WRITTEN else (*OWN_FIELDS, *WRITING_FIELDS):
+    for name in OWN_FIELDS if api in _WITH_WRITING else (*OWN_FIELDS, *WRITING_FIELDS):
         members.pop(name, None)
     for name, value in changes.items():
         if value is UNSET:

@@ -19,6 +19,7 @@ from cascadia.exits.length import Certified, Fixed
 from cascadia.router.http.wire import JSON, header_lines, status_line
 from cascadia.router.openai.answers import EVENTS, Usage
 from cascadia.router.openai.bounded import LONG_BYTES
+from cascadia.router.openai.requests import TOKENIZERS
 from cascadia.router.replicas.admission import Admission
 from cascadia.router.replicas.attempts import Attempts, Begun
 from cascadia.router.replicas.dns_names import name_at
@@ -154,7 +155,8 @@ class Stage:
         budget = self.attempts.budget
         if budget.saved < budget.most:
             budget.earn()
-        self.admission.took(monotonic() - begun.started_s)
+        if begun.path not in TOKENIZERS:
+            self.admission.took(monotonic() - begun.started_s)
         begun.done(True)
         return found, body
 
@@ -211,7 +213,8 @@ class Stage:
                     status = refuse_status(told.status, b"", told.body, replica.api_key)
                     content_type, body = JSON_TYPE, told.body
                 else:
-                    self.admission.took(monotonic() - started_s)
+                    if call.path not in TOKENIZERS:
+                        self.admission.took(monotonic() - started_s)
             elif self._lacks(replica, connection.answer.status, call):
                 self._look_elsewhere(asked)
                 done(None)
