@@ -86,6 +86,9 @@ class LlmGate:
         text = answer(choice)
         if is_blank(text):
             return 0.0
+        if is_blank(question):
+            # As of a prompt of tokens: whether an answer is good nobody can say who does not know to what.
+            raise JudgeFailed("no-question")
         for manner in MANNERS:
             if manner.forced and not self.schemas:
                 continue

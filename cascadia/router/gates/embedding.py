@@ -22,6 +22,7 @@ from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.trace_context import FORWARDED
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia_judge.injection.normalise import is_blank
 
 PATH = b"/v1/score"
 BYTES_PER_TOKEN = 4
@@ -62,7 +63,10 @@ class EmbeddingGate:
 
     async def _asked(self, question: str, body: dict[str, Any], deadline_s: float) -> float:
         asked = ASKED.get()
-        body |= {"question": _ends(asked.said if asked.said is not None else question), "stage": asked.stage}
+        told = asked.said if asked.said is not None else question
+        if is_blank(told):
+            raise JudgeFailed("no-question")
+        body |= {"question": _ends(told), "stage": asked.stage}
         content = orjson.dumps(body)
         tokens = len(content) // BYTES_PER_TOKEN
         call = Call(PATH, content, FORWARDED.get(), tokens, None, deadline_s, most_output=0)

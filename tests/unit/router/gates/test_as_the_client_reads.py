@@ -2,14 +2,15 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cascadia.router.openai.answers import read_document, read_events
 from cascadia.router.settings.model import JudgeSettings
-from cascadia.testing.engines import FakeEngine, begin_stream, event, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, event, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages, until
 
 COMPLETIONS, RESPONSES = "/v1/completions", "/v1/responses"
 PROMPT = {"path": COMPLETIONS, "messages": None, "prompt": "2+2="}
@@ -197,5 +198,38 @@ def test_fields_of_another_endpoint_decide_nothing(
         assert found.headers["x-cascadia-stage"] == "small"
         assert gate.seen == [(question, "four")]
         assert small.requests[0].items() >= more.items(), "engines get what came"
+
+    run(main)
+
+
+@pytest.mark.parametrize("kind", ["llm", "embedding"])
+@pytest.mark.parametrize(
+    ("prompt", "reads"), [([5, 6], False), ([[5, 6], [7]], False), ([" "], False), ("2+2=", True)]
+)
+def test_a_judge_that_does_not_know_the_question_gives_no_grade(prompt: Any, reads: bool, kind: Any) -> None:
+    """Of a prompt of tokens nobody but its model knows any: a grade of the answer alone would be a grade of nothing."""
+
+    async def says(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        count = len(prompt) if isinstance(prompt[0], list) else 1
+        send(
+            writer,
+            200,
+            json.dumps({"choices": [{"index": at, "text": "four"} for at in range(count)]}).encode(),
+        )
+
+    async def grades(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 200, json.dumps({"score": 90.0}).encode() if kind == "embedding" else completion("9"))
+
+    async def main() -> None:
+        small, large, judge = FakeEngine(answer=says), FakeEngine(answer=says), FakeEngine(answer=grades)
+        async with started(small, large, judge):
+            (own,) = stages(judge)
+            settings = JudgeSettings(kind, replace(own, name="judge"), certainty=False)
+            async with running(stages(small, large, thresholds=(50,)), judge=settings) as up:
+                await until(lambda: up.router.judge is not None and up.router.judge.ready)
+                found = await up.chat(path=COMPLETIONS, messages=None, prompt=prompt)
+        assert found.headers["x-cascadia-stage"] == ("small" if reads else "large")
+        assert found.json()["cascadia"]["steps"][0]["outcome"] == ("accepted" if reads else "judge")
+        assert bool(judge.requests) == reads
 
     run(main)
