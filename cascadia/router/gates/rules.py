@@ -36,6 +36,7 @@ class _Function(Struct):
 class _Tool(Counted):
     """A tool, or the choice of one. Responses name the function in the tool itself."""
 
+    type: str = "function"
     function: _Function | None = None
     name: str = ""
 
@@ -84,28 +85,35 @@ async def refusal(fields: Fields, choice: Choice, examiner: Examiner) -> str | N
     return None
 
 
+def _tools_of(fields: Fields) -> list[_Tool]:
+    try:
+        return decoded(_tools, fields.given("tools") or b"[]")
+    except NOT_JSON:
+        return []
+
+
 def _chosen(fields: Fields) -> tuple[bool | None, str]:
     """Whether the answer must have calls (False: none), and of which tool alone; None and empty where its model
     chooses."""
     given = fields.given("tool_choice")
-    if given in (b'"required"', b'"none"'):
-        return given == b'"required"', ""
+    if given == b'"none"':
+        return False, ""
+    if given == b'"required"':
+        # Calls of an API's own tools, such as a search, are none that can be read here.
+        return all(tool.type == "function" for tool in _tools_of(fields)) or None, ""
     try:
         chosen = _tool.decode(given) if given.startswith(b"{") else _Tool()
     except NOT_JSON:
         chosen = _Tool()
     named = chosen.function.name if chosen.function else chosen.name
+    named = named if chosen.type == "function" else ""
     return (True if named else None), named
 
 
 def _calls_refusal(fields: Fields, choice: Choice, named: str) -> str | None:
     if fields.given("parallel_tool_calls") == b"false" and len(choice.calls) > 1:
         return "calls"
-    try:
-        tools = decoded(_tools, fields.given("tools") or b"[]")
-    except NOT_JSON:
-        tools = []
-    names = {tool.function.name if tool.function else tool.name for tool in tools} - {""}
+    names = {tool.function.name if tool.function else tool.name for tool in _tools_of(fields)} - {""}
     names = {named} if named else names
     for call in choice.calls:
         if names and call.name not in names:

@@ -7,6 +7,7 @@ from cascadia.router.cascade.request_limits import urgency_of
 from cascadia.router.handlers.relay import relay
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.answers import Usage, read_tokens, read_usage
+from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import (
     BYTES_PER_TOKEN,
     OTHER_NAMES,
@@ -22,6 +23,9 @@ from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step
 
+_BYTES = b'"bytes'
+"""vLLM's `bytes` and `bytes_only`, whose answers are not JSON: each would count against the engine."""
+
 
 def call_of(
     exchange: Exchange, fields: Fields, stage: Stage, record: Record, total_s: float, prefix: int | None
@@ -29,6 +33,9 @@ def call_of(
     """Call of the stage's engine, within `total_s`. `prefix` as of `Call`. Raises `ApiError`."""
     body, head = exchange.body, exchange.head
     api = head.api
+    if fields.given("encoding_format").startswith(_BYTES):
+        message = "Answers are passed on as JSON: `encoding_format` is float or base64."
+        raise ApiError(400, "invalid_value", message, param="encoding_format")
     urgency = urgency_of(exchange, fields, total_s)
     priority = urgency.priority
     tokens = len(body) // BYTES_PER_TOKEN

@@ -118,6 +118,7 @@ class Fields(Struct, gc=False):
     user: Raw | UnsetType = UNSET
     input: Raw | UnsetType = UNSET
     documents: Raw | UnsetType = UNSET
+    encoding_format: Raw | UnsetType = UNSET
     top_n: int | None = None
     truncate_prompt_tokens: int | None = None
     instructions: Raw | UnsetType = UNSET

@@ -92,6 +92,8 @@ FORMS: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
     ({"tool_choice": tool("add")}, {"tool_calls": [call("look")]}, False),
     ({"tool_choice": "none"}, {"tool_calls": [call("add")]}, False),
     ({"tool_choice": "none"}, {"content": "four"}, True),
+    ({"tool_choice": "required", "tools": [*TOOLS, {"type": "web_search"}]}, {"content": "four"}, True),
+    ({"tool_choice": {"type": "mcp", "name": "add"}}, {"content": "four"}, True),
     ({"tool_choice": {"type": "function"}}, {"content": "four"}, True),
     ({}, {"tool_calls": [call("add"), call("look")]}, True),
     ({"parallel_tool_calls": False}, {"tool_calls": [call("add"), call("look")]}, False),

@@ -118,3 +118,33 @@ def test_vectors_are_the_engine_s_and_paid_for() -> None:
         assert up.lines[0]["tokens"] == {"small": 30}
 
     run(main)
+
+
+@pytest.mark.parametrize("path", ["/v1/embeddings", "/pooling"])
+@pytest.mark.parametrize("form", ["bytes", "bytes_only"])
+def test_an_answer_that_is_no_json_is_not_asked_for_and_closes_no_stage(path: str, form: str) -> None:
+    """vLLM has vectors as plain bytes: five such requests would open the breaker to everybody."""
+    told = {"object": "list", "data": [{"index": 0, "embedding": "AACAPw=="}], "usage": USAGE}
+
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if (body.get("encoding_format") or "").startswith("bytes"):
+            send(writer, 200, b"\x00\x00\x80\x3f", kind="application/octet-stream")
+        else:
+            send(writer, 200, json.dumps(told).encode())
+
+    async def main() -> None:
+        engine = FakeEngine(answer=answer)
+        async with started(engine), running(stages(engine), breaker_failures=2) as up:
+            for _ in range(3):
+                found = await up.client.post(
+                    path, json={"model": "small", "input": "a", "encoding_format": form}
+                )
+                assert (found.status_code, found.json()["error"]["param"]) == (400, "encoding_format")
+            for good in ("base64", "float", None):
+                asked = {"model": "small", "input": "a", "encoding_format": good, "dimensions": 1}
+                found = await up.client.post(path, json=asked)
+                assert (found.status_code, found.json()) == (200, told)
+                assert engine.requests[-1] == asked | {"model": "small-model"}
+            assert len(engine.requests) == 3
+
+    run(main)
