@@ -9,6 +9,8 @@ from itertools import count
 from time import monotonic
 from typing import Any
 
+from msgspec import structs
+
 from cascadia.dispatch.turns import takes_other
 from cascadia.domain.plan import ASKS_NONE
 from cascadia.domain.points import Exit
@@ -32,7 +34,7 @@ from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import ACCEPTS_ALL, ACCEPTS_NONE_ABOVE, JudgeSettings, MixtureSettings
 from cascadia.router.telemetry.counters import Spread
-from cascadia.router.telemetry.stage_record import Step
+from cascadia.router.telemetry.stage_record import Step, begun
 from cascadia.router.telemetry.trace_context import FORWARDED
 
 READERS = {
@@ -259,10 +261,15 @@ class Scoring:
         """Answer `number` of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
         more = {**changes, **drawn_anew(ask.fields, number)}
         call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=more)
+        call = structs.replace(call, step=(tried := begun(stage.name)))
         try:
             reply = await stage.buffered(call, READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:
             raise JudgeFailed(error.kind) from None
+        except asyncio.CancelledError:
+            # Its client has left, or the judge's time is over: its engine has read the prompt all the same.
+            step.again(step.input_tokens if tried.tries else 0, 0)
+            raise
         if reply.found is None:
             raise JudgeFailed(f"status-{reply.status}")
         spend(reply.found.usage)

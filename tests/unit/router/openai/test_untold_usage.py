@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from cascadia.router.openai.one_pass import ranked_in
-from cascadia.testing.engines import Answer, FakeEngine, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages
+from cascadia.router.settings.model import JudgeSettings
+from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
+from cascadia.testing.routers import ScriptedGate, run, running, stages, until
 
 TEXT = "four words of it " * 10
 CHAT = {"choices": [{"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}]}
@@ -65,3 +66,31 @@ def test_tokens_are_as_told_or_by_length(
 def test_a_ranking_s_tokens_are_told_in_either_way(names: list[str]) -> None:
     body = {"results": [BEST], "usage": dict.fromkeys(names, 56)}
     assert ranked_in(b"application/json", json.dumps(body).encode()).usage == (56, 0)
+
+
+@pytest.mark.parametrize("ends", ["client", "time"])
+def test_repetitions_that_are_given_up_have_read_their_prompt(ends: str) -> None:
+    """Whoever leaves while a stage is asked once more has had the engine's work."""
+
+    async def once(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if len(engine.requests) > 1:
+            await asyncio.Event().wait()
+        send(writer, 200, completion("weak"))
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=once), FakeEngine("strong")
+        judge = JudgeSettings("agreement", samples=3, timeout_s=0.2 if ends == "time" else 60.0)
+        async with started(small, large), running(stages(small, large, thresholds=(50,)), judge=judge) as up:
+            asked = asyncio.create_task(up.chat())
+            await until(lambda: len(small.requests) == 4)
+            if ends == "client":
+                asked.cancel()
+            await asyncio.wait([asked])
+            await until(lambda: up.router.metrics.running == 0)
+            up.router.journal.flush()
+            (line,) = up.lines
+            assert all(replica.running == 0 for stage in up.router.stages for replica in stage.replicas)
+        assert line["status"] == (499 if ends == "client" else 200)
+        assert (line["tokens"]["small"], line["written"]["small"]) == (13 + 3 * 10, 3)
+
+    run(main)
