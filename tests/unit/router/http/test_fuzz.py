@@ -43,6 +43,8 @@ async def anything(engine: FakeEngine, body: dict[str, Any], writer: asyncio.Str
         send(writer, 200, json.dumps(response("fine")).encode())
     elif path == "/v1/embeddings":
         send(writer, 200, b'{"data": [{"embedding": [0.5]}], "usage": {"prompt_tokens": 1}}')
+    elif path in ("/tokenize", "/detokenize"):
+        send(writer, 200, b'{"tokens": [], "prompt": ""}')
     elif body.get("stream"):
         stream(writer, "fine", body)
     else:
