@@ -83,7 +83,8 @@ def refuse_status(status: int, retry_after: bytes, body: bytes, key: str | None)
         raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(retry_after))
     if status == _FORBIDDEN:
         raise UpstreamError("forbidden", f"HTTP {status}")
-    if status == NOT_IMPLEMENTED:
+    if status == NOT_IMPLEMENTED and body.lstrip()[:1] == b"{":
+        # An engine says so in JSON; a program that took its port knows no POST.
         return status
     if status == _FAULT and _UNREAD.search(body, 0, _BEGINNING):
         return _MISTAKE

@@ -56,6 +56,26 @@ def test_the_last_stages_refusal_of_a_picture_is_the_clients() -> None:
     run(main)
 
 
+def test_a_page_that_knows_no_post_is_no_engines_refusal() -> None:
+    """As of a program that took a replica's port: another replica answers, and the breaker opens."""
+
+    async def page(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 501, b"<!DOCTYPE HTML><p>Message: Unsupported method ('POST').")
+
+    async def main() -> None:
+        taken, other = FakeEngine(answer=page), FakeEngine("words")
+        async with (
+            started(taken, other),
+            running(stages([taken, other]), ScriptedGate({"words": 90.0}), breaker_failures=2) as up,
+        ):
+            seen = [await up.chat("small") for _ in range(12)]
+            asked = len(taken.requests)
+        assert {answer.status_code for answer in seen} == {200}
+        assert 1 <= asked <= 2
+
+    run(main)
+
+
 def test_failures_at_words_still_open_the_breaker() -> None:
     async def fails(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         send(writer, 500, b"{}")
