@@ -24,7 +24,7 @@ SETTLED_REQUESTS, SETTLED_MOST = 40_000, 64
 LEAST_LOADED = LEAST_STRAINED = 8
 """When these are spent, the least loaded of all, whatever their rank, then those that keep the bounds most easily."""
 
-GROWN, SIXTEENTHS = 2, (18, 20, 24, 32, 48, 64)
+ROUTINGS_WITH_MORE, SIXTEENTHS = 2, (18, 20, 24, 32, 48, 64)
 """The best that were refused, of so many routings, are tried with more replicas of all shapes alike: so many sixteenths
 of what they had, then what lies between."""
 
@@ -90,33 +90,38 @@ def first_certified(state: Refinement, candidates: Sequence[Candidate]) -> Candi
 
 
 def _with_more(state: Refinement, refused: Sequence[Candidate]) -> Candidate | None:
-    """The best of those that were `refused` with the fewest sixteenths more replicas with which they hold; None where
-    the cluster has not so many, or nothing was refused for want of them.
-    """
-    problem, found = state.search.problem, list[Candidate]()
-
-    def tried(c: Candidate, sixteenths: int) -> Candidate | None:
-        grown = scaled(c.deployment, sixteenths / 16)
-        if not grown.fits(problem.cluster) or state.search.deadline.leaves_out("further tests of stability"):
-            return None
-        return next((t for s in state.simulate([grown]) if (t := _tried(state, s, []))), None)
-
-    for c in islice(best_of_each(sorted(refused, key=lambda c: rank(problem, c)), 1), GROWN):
-        least, best = 16, None
-        for n in SIXTEENTHS:
-            if (best := tried(c, n)) is not None:
-                break
-            least = n
-        else:
-            continue
-        while n - least > 1:
-            middle = (least + n) // 2
-            if (fewer := tried(c, middle)) is not None:
-                best, n = fewer, middle
-            else:
-                least = middle
-        found.append(best)
+    """The best of those that were `refused`, with more replicas; None where none holds."""
+    problem = state.search.problem
+    firsts = islice(best_of_each(sorted(refused, key=lambda c: rank(problem, c)), 1), ROUTINGS_WITH_MORE)
+    found = [more for c in firsts if (more := _until_it_holds(state, c)) is not None]
     return min(found, key=lambda c: rank(problem, c), default=None)
+
+
+def _until_it_holds(state: Refinement, c: Candidate) -> Candidate | None:
+    """`c` with the fewest sixteenths more replicas of all shapes with which it holds; None where the cluster has not so
+    many, or it was not refused for want of them.
+    """
+
+    def tried(sixteenths: int) -> Candidate | None:
+        larger = scaled(c.deployment, sixteenths / 16)
+        if not larger.fits(state.search.problem.cluster):
+            return None
+        if state.search.deadline.leaves_out("further tests of stability"):
+            return None
+        return next((held for s in state.simulate([larger]) if (held := _tried(state, s, []))), None)
+
+    least, most, best = 16, 16, None
+    for most in SIXTEENTHS:
+        if (best := tried(most)) is not None:
+            break
+        least = most
+    while best is not None and most - least > 1:
+        middle = (least + most) // 2
+        if (fewer := tried(middle)) is not None:
+            best, most = fewer, middle
+        else:
+            least = middle
+    return best
 
 
 def best_ahead(state: Refinement, best: Candidate) -> Candidate | None:

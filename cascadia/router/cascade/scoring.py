@@ -260,8 +260,9 @@ class Scoring:
     ) -> Choice:
         """Answer `number` of `stage` to the same request, but for `changes`. Raises `JudgeFailed`."""
         more = {**changes, **drawn_anew(ask.fields, number)}
+        tried = begun(stage.name)
         call = self.call(ask, stage, None, gated=bool(ask.fields.stream), more=more)
-        call = structs.replace(call, step=(tried := begun(stage.name)))
+        call = structs.replace(call, step=tried)
         try:
             reply = await stage.buffered(call, READERS[ask.api == "responses", bool(ask.fields.stream)])
         except StageFailed as error:

@@ -41,10 +41,10 @@ class AgreementGate:
         again = ASKED.get().again
         if again is None:
             raise JudgeFailed("not-repeatable")
-        changes = _SAMPLED | {"temperature": self.temperature}
         (mine,) = await self._said([answer(choice)])
         if not mine:
             return 0.0
+        changes = _SAMPLED | {"temperature": self.temperature}
         tasks: list[asyncio.Future[Choice]] = []
         try:
             for number in range(1, self.samples + 1):

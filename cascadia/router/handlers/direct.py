@@ -92,9 +92,9 @@ async def straight(
 
 def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usage) -> None:
     """The engine's whole answer, to the client as it is."""
-    step = call.step
+    step, read = call.step, call.path not in TOKENIZERS
     stage.counted(usage, step)
-    if not any(usage) and call.path not in TOKENIZERS:
+    if read and not any(usage):
         usage = estimated(call.body, written_in(body) if exchange.head.api in WRITTEN else 0)
     input_tokens, output_tokens = usage
     if exchange.reservation is not None:
@@ -102,6 +102,6 @@ def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usa
     if step is not None:
         step.used(input_tokens, output_tokens)
         seconds = step.ended("accepted")
-        if call.path not in TOKENIZERS:
+        if read:
             stage.metrics.seconds.observe(seconds)
     exchange.reply(stage.head, body)

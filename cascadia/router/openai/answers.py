@@ -137,7 +137,7 @@ class _Usage(Struct):
 class _Document(Struct):
     choices: list[_Choice]
     usage: _Usage | None = None
-    timings: Raw = Raw()
+    timings: Raw = _NULL
     cascadia_probe: Probed | None = None
 
 
@@ -145,12 +145,12 @@ class _Event(Struct):
     choices: list[_Choice] | None = None
     usage: _Usage | None = None
     error: Raw = Raw()
-    timings: Raw = Raw()
+    timings: Raw = _NULL
 
     @property
     def of_one(self) -> bool:
         """Tells whether the usage is of one choice, as llama.cpp's is, which has timings beside it."""
-        return bytes(self.timings) not in (b"", b"null")
+        return self.timings != _NULL
 
 
 class _LightUsage(Struct, gc=False):
@@ -182,7 +182,7 @@ class _Light(Struct, gc=False):
     scores: Raw = Raw(b"null")
     """SGLang's, of texts."""
     usage: _LightUsage | None = None
-    timings: Raw = Raw(b"null")
+    timings: Raw = _NULL
 
     @property
     def counted(self) -> Usage:
@@ -195,7 +195,7 @@ class _Light(Struct, gc=False):
             return usage
         choices: dict[int, _Gathered] = {}
         _add(choices, listed)
-        return _of_all(usage, [choices[index].choice for index in sorted(choices)])
+        return _of_all(usage, _written(choices, usage, None).choices)
 
     @property
     def holds_something(self) -> bool:
@@ -320,7 +320,7 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
     choices: dict[int, _Gathered] = {}
     _add(choices, found.choices)
     written = _written(choices, _usage(found.usage), found.cascadia_probe)
-    if len(choices) == 1 or bytes(found.timings) in (b"", b"null"):
+    if len(choices) == 1 or found.timings == _NULL:
         return written
     return Written(written.choices, _of_all(written.usage, written.choices))
 

@@ -133,6 +133,11 @@ class Stage:
             step.replica = replica.name
         return begun
 
+    def _took(self, path: bytes, started_s: float) -> None:
+        """Notes how long an answer took, unless no model has worked for it."""
+        if path not in TOKENIZERS:
+            self.admission.took(monotonic() - started_s)
+
     def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
         """Finding of `read` in the answer of such a try, and its body; None where `buffered` must go on with
         it.
@@ -155,8 +160,7 @@ class Stage:
         budget = self.attempts.budget
         if budget.saved < budget.most:
             budget.earn()
-        if begun.path not in TOKENIZERS:
-            self.admission.took(monotonic() - begun.started_s)
+        self._took(begun.path, begun.started_s)
         begun.done(True)
         return found, body
 
@@ -213,8 +217,7 @@ class Stage:
                     status = refuse_status(told.status, b"", told.body, replica.api_key)
                     content_type, body = JSON_TYPE, told.body
                 else:
-                    if call.path not in TOKENIZERS:
-                        self.admission.took(monotonic() - started_s)
+                    self._took(call.path, started_s)
             elif self._lacks(replica, connection.answer.status, call):
                 self._look_elsewhere(asked)
                 done(None)
