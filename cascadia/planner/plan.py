@@ -62,7 +62,7 @@ from cascadia.planner.refinement.mixed_search import least_quality, where_none
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
-from cascadia.planner.refinement.thrift import down_the_slope
+from cascadia.planner.refinement.thrift import LOOSER, TIGHTER, on_the_slope
 from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings, undominated
 from cascadia.planner.routing.guarantee import with_bounds
@@ -333,15 +333,31 @@ def _with_scaling(result: PlanResult, room: float) -> PlanResult:
 
 
 def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
-    """`found` with what is cheaper and slower, and what may be taken instead of its best, by rising cost."""
+    """`found` with what is cheaper and slower, or dearer and faster, and what may be taken instead of its best, by
+    rising cost.
+    """
     objective, thrift = found.search.problem.objective, found.thrift
+    if objective.goal == "cost":
+        assert found.best is not None
+        return _with_slope(
+            found, found.best, found.candidates, [t * found.best.latency_s for t in TIGHTER]
+        ), ()
     if thrift is None or not (objective.goal == "quality" or objective.within > 0):
         return found, ()
-    known = {c.deployment.key: c for c in thrift.candidates}
-    if objective.goal == "latency" and not found.search.deadline.passed:
-        known |= {c.deployment.key: c for c in down_the_slope(found.search, found.loop, thrift)}
-    found = replace(found, candidates=tuple(known.values()))
+    limits_s = [t * thrift.best.latency_s for t in LOOSER] if objective.goal == "latency" else []
+    found = _with_slope(found, thrift.chosen, thrift.candidates, limits_s)
     return found, (thrift.chosen, *thrift.dearer) if thrift.chosen is not thrift.best else ()
+
+
+def _with_slope(
+    found: Found, chosen: Candidate, candidates: Sequence[Candidate], limits_s: Sequence[float]
+) -> Found:
+    """`found` with these candidates, and the cheapest of the chosen's routing under other limits on latency."""
+    known = {c.deployment.key: c for c in candidates}
+    if limits_s and not found.search.deadline.passed:
+        on_it = on_the_slope(found.search, found.loop, chosen.deployment.routing, limits_s)
+        known = {c.deployment.key: c for c in on_it} | known
+    return replace(found, candidates=tuple(known.values()))
 
 
 def _theirs(search: Search) -> list[Deployment]:

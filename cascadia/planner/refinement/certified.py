@@ -5,14 +5,18 @@ over, and so is who would not keep it either if the repeats slowed it as little 
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
+from math import inf
 
 from cascadia.domain.problem import Problem
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.fewer import scaled
 from cascadia.planner.refinement.standing import best_of_each
 from cascadia.planner.refinement.state import Candidate, Refinement, rank, strain, within_limits
+from cascadia.planner.search import elsewhere
 from cascadia.planner.stability.certificate import SLOWER
+from cascadia_sim.hardware.cores import usable_cores
 
 IN_RANK = 16
 """So many are tried as they stand. After them only those that are sent less, at their fullest stage, than every one
@@ -33,6 +37,47 @@ PLAINLY_LATE = 1.05
 
 LATE = 2
 """Past the search's deadline so many are tried in rank, and as many of the least loaded."""
+
+ASKED_AHEAD = 8
+"""So many certificates that are refused, before the search has ended, are enough."""
+ROUNDING = 1e-9
+
+
+@dataclass(eq=False)
+class Ceiling:
+    """Dollars an hour of the cheapest that is known to hold within the bounds, where cost is what is sought: what costs
+    more need not be simulated, and is `passed_over`. Without limit for other goals, and while none is known.
+    """
+
+    state: Refinement
+    usd_per_hour: float = inf
+    refused: set[object] = field(default_factory=set)
+    passed_over: set[object] = field(default_factory=set)
+
+    def lower(self, candidates: Iterable[Candidate]) -> None:
+        """Asks for certificates of those that are cheaper than all that is known to hold, the cheapest first."""
+        search = self.state.search
+        problem = search.problem
+        if (problem.asked or problem.objective).goal != "cost":
+            return
+        cheaper = (c for c in candidates if c.usd_per_hour < self.usd_per_hour and within_limits(problem, c))
+        for c in sorted(cheaper, key=lambda c: rank(problem, c)):
+            if len(self.refused) >= ASKED_AHEAD or search.deadline.passed:
+                return
+            if c.deployment.key in self.refused:
+                continue
+            if _holds(problem, self.state.certified(c)):
+                self.usd_per_hour = c.usd_per_hour
+                return
+            self.refused.add(c.deployment.key)
+
+    def admits(self, d: Deployment, beside: Candidate | None = None) -> bool:
+        """Tells whether a deployment may be the cheapest, or is cheaper than the one `beside` it."""
+        usd = d.usd_per_hour + elsewhere.usd_per_hour(self.state.search, d.routing)
+        if usd <= self.usd_per_hour * (1 + ROUNDING) or (beside is not None and usd < beside.usd_per_hour):
+            return True
+        self.passed_over.add(d.key)
+        return False
 
 
 def best_certified(
@@ -143,13 +188,20 @@ def _first_in_rank(
 ) -> Candidate | None:
     problem = state.search.problem
     ordered = _without_twins(sorted(candidates, key=lambda c: rank(problem, c)))
-    for at, c in enumerate(ordered):
+
+    def is_hopeless(c: Candidate) -> bool:
         if len(refused) >= IN_RANK and c.load >= min(r.load for r in refused):
-            continue
-        if c.certificate is None and strain(problem, c) * grown(problem, refused) > 1.0:
+            return True
+        return c.certificate is None and strain(problem, c) * grown(problem, refused) > 1.0
+
+    for at, c in enumerate(ordered):
+        if is_hopeless(c):
             continue
         if len(refused) >= (LATE if state.search.deadline.passed else 2 * IN_RANK):
             break
+        if refused and not state.search.deadline.passed:
+            # Where one was refused the next mostly are.
+            state.certify_together(islice((c for c in ordered[at:] if not is_hopeless(c)), usable_cores()))
         if (found := _tried(state, c, refused)) is not None:
             return _best_settled(state, found, ordered[at + 1 :], refused)
     return None
@@ -188,9 +240,13 @@ def _best_settled(
     state: Refinement, found: Candidate, after: Sequence[Candidate], refused: list[Candidate]
 ) -> Candidate:
     problem = state.search.problem
-    for c in after[: min(SETTLED_MOST, SETTLED_REQUESTS // max(len(problem.workload), 1))]:
+    for at in range(min(len(after), SETTLED_MOST, SETTLED_REQUESTS // max(len(problem.workload), 1))):
+        c = after[at]
         if rank(problem, c) >= rank(problem, found) or state.search.deadline.passed:
             break
+        state.certify_together(
+            c for c in after[at : at + usable_cores()] if rank(problem, c) < rank(problem, found)
+        )
         other = _tried(state, c, refused)
         if other is not None and rank(problem, other) < rank(problem, found):
             found = other

@@ -28,7 +28,7 @@ from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.fewer import count_of, groups, most_alike, scaled, with_count
 from cascadia.planner.deployment.shares import FINE, RATIOS, reshared
 from cascadia.planner.refinement.batch_tokens import GAIN, other_budgets
-from cascadia.planner.refinement.certified import best_certified, grown, missed
+from cascadia.planner.refinement.certified import Ceiling, best_certified, grown, missed
 from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.nearly_full import just_carrying
 from cascadia.planner.refinement.neighbours import neighbours
@@ -145,19 +145,27 @@ def refine(
     # Half of the budget; the rest is for steps, which find what no composed latency promised.
     own = [*start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
     # Remembered, while another process may still look for `starts`.
-    replace(state, seen={}).simulate(own)
+    ahead, ceiling = replace(state, seen={}), Ceiling(state)
+    firsts = own[: len(start) + WHOLE_NODES + len(routings)]
+    ceiling.lower(ahead.simulate(firsts))
+    own = [*firsts, *filter(ceiling.admits, own[len(firsts) :])]
+    ahead.simulate(own)
     starts = [*starts, *_wholly_elsewhere(search), *_beforehand(search, effort, equal_parts=equal_parts)]
     state.simulate([*starts, *own])
     if problem.objective.goal == "cost" and problem.objective.bounds:
         _tighten(state, composer, routings, effort)
+    ceiling.lower(state.seen.values())
     progress(f"refine: {len(state.seen)} cascades simulated")
     climbed = [k for k in routings if state.menu(k)]
-    _climb(state, simulations, climbed, light(search))
+    _climb(state, simulations, climbed, light(search), ceiling)
     if problem.objective.goal == "cost" and problem.objective.bounds and _trim(state):
-        _climb(state, len(state.seen) + simulations // AFTER_TRIMMING, climbed, light(search))
+        ceiling.lower(state.seen.values())
+        spent = len(state.seen) + len(ceiling.passed_over)
+        _climb(state, spent + simulations // AFTER_TRIMMING, climbed, light(search), ceiling)
     if just_carried and not equal_parts and problem.objective.goal != "latency":
         # After the climb: most are too slow, and would draw its steps to what is too slow as well.
-        starts += (fullest := just_carrying(search, usd_needed(loop.references)))
+        fullest = [*filter(ceiling.admits, just_carrying(search, usd_needed(loop.references)))]
+        starts += fullest
         state.simulate(fullest)
     _share_anew(state)
     _batch_anew(state)
@@ -191,7 +199,9 @@ def _search_on(
     ranked = state.search.threads.map(lambda k: combine(state, composer, k, effort), routings)
     state.simulate(_best_first(list(ranked), len(routings)))
     climbed = [k for k in routings if state.menu(k)]
-    _climb(state, len(state.seen) + simulations, climbed, light(state.search))
+    ceiling = Ceiling(state)
+    ceiling.lower(state.seen.values())
+    _climb(state, len(state.seen) + simulations, climbed, light(state.search), ceiling)
 
 
 def _growth(state: Refinement, best: Candidate | None) -> float:
@@ -270,12 +280,16 @@ def _best_first(ranked: Sequence[Sequence[Ranked]], most: int) -> list[Deploymen
     return [x.deployment for x in [*first, *rest][:most]]
 
 
-def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: Sequence[int]) -> None:
-    """Steps to better neighbours from the best candidates, until none helps or the budget is spent."""
+def _climb(
+    state: Refinement, simulations: int, routings: Sequence[int], light: Sequence[int], ceiling: Ceiling
+) -> None:
+    """Steps to better neighbours from the best candidates, until none helps or the budget is spent, of which those that
+    the `ceiling` spares take their part: above it only steps down are taken.
+    """
     expanded: set[object] = set()
     standing = Standing(state.search.problem)
     each = min(simulations // PER_START, MOST_EACH)
-    while len(state.seen) < simulations:
+    while (spent := len(state.seen) + len(ceiling.passed_over)) < simulations:
         if state.search.deadline.leaves_out("steps from the best deployments"):
             return
         standing.add(state.seen)
@@ -283,9 +297,13 @@ def _climb(state: Refinement, simulations: int, routings: Sequence[int], light: 
         if here is None:
             return
         expanded.add(here.deployment.key)
-        room = simulations - len(state.seen)
-        steps = [d for d in neighbours(state, here.deployment, routings, light) if d.key not in state.seen]
-        state.simulate(steps[:room])
+        room = simulations - spent
+        steps = [
+            d
+            for d in neighbours(state, here.deployment, routings, light)
+            if d.key not in state.seen and ceiling.admits(d, here)
+        ]
+        ceiling.lower(state.simulate(steps[:room]))
 
 
 def _trim(state: Refinement) -> bool:

@@ -201,12 +201,27 @@ class Refinement:
         before = before_certified(self.search, d)
         return "" if before is None else broken(before)
 
+    def certify_together(self, candidates: Iterable[Candidate]) -> None:
+        """Certificates of some that are likely to be asked, in parallel; they are kept."""
+        asked = [c.deployment for c in candidates if c.certificate is None]
+        asked = [d for d in asked if self._certificate_key(d) not in self._certificates]
+        if len(asked) > 1:
+            list(self.search.threads.map(self.certificate, asked))
+
+    @property
+    def _certificates(self) -> dict[object, Certificate]:
+        known: dict[object, Certificate] = self.search.memory.setdefault("certified", {})
+        return known
+
+    def _certificate_key(self, d: Deployment) -> object:
+        problem = self.search.problem
+        return problem.objective.quantile, _asked(problem), d.key
+
     def certificate(self, d: Deployment) -> Certificate:
         """Certificate of a deployment, kept for searches that share their memory: of more pools, or by another
         goal."""
-        problem = self.search.problem
-        known: dict[object, Certificate] = self.search.memory.setdefault("certified", {})
-        if (key := (problem.objective.quantile, _asked(problem), d.key)) not in known:
+        problem, known = self.search.problem, self._certificates
+        if (key := self._certificate_key(d)) not in known:
             decided = self.search.decisions(d.routing)
             shares = self.search.capacities.shares(problem, d, decided)
             known[key] = certify(self.simulator, d, decided, shares)

@@ -29,8 +29,9 @@ those of the best candidates."""
 
 NEAR = 0.03
 """Where no tolerance is given, what is looked for is so near to the fastest."""
-LOOSER = (1.1, 1.25, 1.5, 2.0, 3.0)
-"""Multiples of the least latency, at each of which the cheapest deployments by composition are simulated."""
+LOOSER, TIGHTER = (1.1, 1.25, 1.5, 2.0, 3.0), (0.9, 0.75, 0.6, 0.45, 0.3)
+"""Multiples of the least latency, and of the cheapest plan's, at each of which the cheapest deployments by composition
+are simulated."""
 STARTS = 3
 
 
@@ -150,14 +151,15 @@ def _by_cost(under: Search, candidates: Iterable[Candidate]) -> list[Candidate]:
     return sorted(good, key=lambda c: (c.usd_per_hour, c.deployment.gpus, c.latency_s))
 
 
-def down_the_slope(search: Search, loop: BilevelResult, thrift: Thrift) -> list[Candidate]:
-    """Candidates under ever looser bounds: what is cheapest by composition for the chosen routing, simulated."""
+def on_the_slope(
+    search: Search, loop: BilevelResult, routing: int, limits_s: Iterable[float]
+) -> list[Candidate]:
+    """Candidates of a routing under each of some limits: what is the cheapest by composition, simulated."""
     state = Refinement(search, search.simulator, loop.references)
     window = composer(search, EFFORT.window_requests)
 
-    def cheapest(times: float) -> list[Ranked]:
-        under = replace(state, search=_under(search, times * thrift.best.latency_s))
-        return combine(under, window, thrift.chosen.deployment.routing, EFFORT)
+    def cheapest(limit_s: float) -> list[Ranked]:
+        return combine(replace(state, search=_under(search, limit_s)), window, routing, EFFORT)
 
-    ranked = search.threads.map(cheapest, LOOSER)
+    ranked = search.threads.map(cheapest, limits_s)
     return state.simulate([r.deployment for found in ranked for r in found[:1]])
