@@ -1,5 +1,6 @@
 """A stream of inputs whose readings are known, through exits that are decided while it goes on."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,6 +10,7 @@ from cascadia.exits.adjust import Budget
 from cascadia.exits.apparate import Apparate
 from cascadia.exits.certify import Promise
 from cascadia.exits.controller import Controller, Event
+from cascadia.exits.copies import Recent
 from cascadia.exits.path import Path
 from cascadia.exits.readings import Bools, Floats, Readings, exit_of
 from cascadia.exits.timing import Timing
@@ -59,9 +61,13 @@ def by_certificate(
     path: Path,
     promise: Promise,
     stays: Bools,
+    keys: Sequence[bytes] | None = None,
 ) -> Run:
-    """Certified exits. Those that stay (inputs), drawn before they are looked at, are fed back; others really leave."""
-    controller, at_active = Controller(promise, path), seen.at(active)
+    """Certified exits. Those that stay (inputs), drawn before they are looked at, are fed back; others really leave.
+
+    `keys` (inputs) tell copies, as they are told where exits serve; None: there are none.
+    """
+    controller, at_active, recent = Controller(promise, path), seen.at(active), Recent()
     answered = timing.answered_s(active) / timing.total_s
     left, differs = np.full(len(seen), len(active)), np.zeros(len(seen), dtype=np.bool_)
     events: list[Happened] = []
@@ -69,9 +75,11 @@ def by_certificate(
         at = exit_of(at_active.doubts[i], controller.thresholds)
         if at is not None:
             left[i], differs[i] = at, at_active.labels[i, at] != seen.final[i]
-        if stays[i] and (
-            event := controller.feed(at_active.labels[i], at_active.doubts[i], int(seen.final[i]))
-        ):
+        if not stays[i]:
+            continue
+        copy = recent.has(None if keys is None else keys[i])
+        told = at_active.labels[i], at_active.doubts[i], int(seen.final[i])
+        if (event := controller.feed(*told, copy)) is not None:
             events.append(Happened(i, event, controller.thresholds))
     first = next((one.at + 1 for one in events if one.event == Event.CERTIFIED), None)
     work = np.where(stays, answered[-1], answered[left])

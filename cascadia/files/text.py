@@ -1,5 +1,6 @@
 """Text files that users name: read whole or refused, written whole or not at all."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
@@ -26,6 +27,16 @@ def read_text(path: str | Path, max_bytes: int) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BadInput(where, f"is not UTF-8 text (byte {error.start})", "is this the right file?") from None
+
+
+def numbered_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines that are not blank, with their numbers from 1 in the file.
+
+    They end at newlines alone: JSON may hold other separators of lines as they are.
+    """
+    for at, line in enumerate(text.split("\n"), start=1):
+        if line.strip():
+            yield at, line.removesuffix("\r")
 
 
 def write_whole(path: str | Path, text: str, mode: int = 0o644) -> None:

@@ -15,7 +15,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
-from cascadia.files.text import read_text
+from cascadia.files.text import numbered_lines, read_text
 
 SOURCE = "botocore-documentation"
 """In the model catalogue."""
@@ -58,7 +58,7 @@ def questions(folder: Path) -> list[Question]:
 def read_questions(path: Path) -> list[Question]:
     """A user's own, of JSON lines with `text` and `label`. Raises `BadInput`."""
     found = []
-    for at, line in enumerate(read_text(path, MAX_BYTES).splitlines(), start=1):
+    for at, line in numbered_lines(read_text(path, MAX_BYTES)):
         try:
             told = json.loads(line)
             text, label = told["text"], told["label"]

@@ -18,6 +18,7 @@ from cascadia.exits.copies import Recent
 from cascadia.exits.readings import Bools, Floats, Ints, Readings, losses
 from cascadia.files.exit_state import EVERY_S, SharedExits
 from cascadia.ramps.passes import Passed, Passes, Release
+from cascadia.ramps.texts import key_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class Live:
             self._shadowed += len(passed.fed_back)
             self._disagreed += int(losses(passed.fed_back, passed.exit_at[stays]).sum())
         if len(passed.fed_back):
-            keys = [_key(batch, at) for at in np.flatnonzero(stays).tolist()]
+            keys = [key_of(batch, at) for at in np.flatnonzero(stays).tolist()]
             self._queue.put((passed.fed_back, keys))
         return passed
 
@@ -144,8 +145,3 @@ class Live:
         if self._shared is not None:
             self._shared.look()
         self._thresholds = self._controller.thresholds
-
-
-def _key(batch: Mapping[str, Any], at: int) -> bytes:
-    """Tells one input from others, however far a batch is padded."""
-    return b"|".join(np.asarray(part[at]).tobytes().rstrip(b"\0") for part in batch.values())

@@ -5,7 +5,7 @@ The names are those of Cascadia's own graphs (`ids`, `there`) or of an export fr
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cascadia.domain.errors import BadInput
-from cascadia.files.text import read_text
+from cascadia.files.text import numbered_lines, read_text
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -56,6 +56,11 @@ class Reader:
             elif value.name == KINDS:
                 given[value.name] = np.zeros_like(ids)
         return given
+
+
+def key_of(batch: Mapping[str, Any], at: int) -> bytes:
+    """Tells one input from others, however far a batch is padded."""
+    return b"|".join(np.asarray(part[at]).tobytes().rstrip(b"\0") for part in batch.values())
 
 
 def well_formed(text: str) -> str:
@@ -101,9 +106,9 @@ def read_model(folder: Path, tokens_max: int) -> Reader:
 
 def read_texts(path: Path) -> list[str]:
     """A text a line, or JSON lines with `text`. Raises `BadInput`."""
-    lines = [line for line in read_text(path, TEXTS_MAX_BYTES).splitlines() if line.strip()]
-    if path.suffix == ".jsonl":
-        lines = [_text(line, f"{path}:{at}") for at, line in enumerate(lines, start=1)]
+    jsonl = path.suffix == ".jsonl"
+    told = numbered_lines(read_text(path, TEXTS_MAX_BYTES))
+    lines = [_text(line, f"{path}:{at}") if jsonl else line for at, line in told]
     if len(lines) < LEAST:
         raise BadInput(str(path), f"has {len(lines)} texts", f"give at least {LEAST}")
     return lines

@@ -49,7 +49,7 @@ def simulate(
     from cascadia.exits.adjust import Budget
     from cascadia.exits.stream import by_apparate, by_certificate
     from cascadia.ramps.file import read_ramps
-    from cascadia.ramps.texts import read_model, read_texts
+    from cascadia.ramps.texts import key_of, read_model, read_texts
 
     promise = promise_of(risk, confidence)
     ramps, about = read_ramps(folder)
@@ -58,7 +58,8 @@ def simulate(
         seen = seen_by(ramps, reader, texts)
     timing = about.timings[0]
     stays = np.random.default_rng(seed).random(len(seen)) < shadow
-    ours = by_certificate(seen, timing, about.active, about.path, promise, stays).summary()
+    keys = [key_of(reader.batch([text]), 0) for text in texts]
+    ours = by_certificate(seen, timing, about.active, about.path, promise, stays, keys).summary()
     theirs = by_apparate(seen, timing, Budget(about.timings, ramp_budget), risk).summary()
     table = Table(title=f"{len(seen)} texts; risk at most {risk:.2%} with probability {confidence:g}")
     for column in ("way", "time saved", "work saved", "differs", "certified after", "withdrawn"):

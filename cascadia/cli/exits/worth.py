@@ -9,7 +9,7 @@ from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-"""Those that are shown; of all up to the last it is said where exits pay."""
+"""Those that are shown; of all up to the last that memory holds it is said where exits pay."""
 
 
 @click.command()
@@ -67,12 +67,23 @@ def worth(
         engine = Engine(
             find_architecture(model, Path(), "MODEL"), gpu(gpu_name), tp, EngineConfig(engine="vllm")
         )
-        found = [worth_of(engine, batch, context_tokens, depth=depth, share=exiting) for batch in BATCHES]
-        pays = paying(engine, context_tokens, depth=depth, share=exiting, most=BATCHES[-1])
+        most = min(engine.most(context_tokens), BATCHES[-1])
+        if engine.architecture.layers < 2:
+            raise BadInput("MODEL", "has one layer, and no place for a ramp", "name a model with more")
+        if most < 1:
+            raise BadInput(
+                "--context",
+                f"the memory beside the model holds no sequence of {context_tokens:,} tokens",
+                "give fewer tokens, or a larger --tp",
+            )
+        shown = sorted({*(batch for batch in BATCHES if batch <= most), most})
+        found = [worth_of(engine, batch, context_tokens, depth=depth, share=exiting) for batch in shown]
+        pays = paying(engine, context_tokens, depth=depth, share=exiting, most=most)
     except BadShape as error:
         raise BadInput(error.where, error.what, error.instead) from None
     table = Table(
-        title=f"{model} on {gpu_name}, tp {tp}: {exiting:.0%} of tokens exit after {depth:.0%} of the layers"
+        title=f"{model} on {gpu_name}, tp {tp}: {exiting:.0%} of tokens exit after"
+        f" {engine.early_layers(depth)} of {engine.architecture.layers} layers"
     )
     for column in ("batch", "ms a token", "with exits", "change"):
         table.add_column(column, justify="right")
@@ -84,7 +95,7 @@ def worth(
     ranges = " and ".join(
         str(one.first) if one.first == one.last else f"{one.first} to {one.last}" for one in pays
     )
-    tried = f"of 1 to {BATCHES[-1]}"
+    tried = f"of 1 to {most}" + (", more than which memory does not hold" if most < BATCHES[-1] else "")
     output.note(f"pays at batches of {ranges}, {tried}" if pays else f"pays at no batch {tried}")
     output.document(
         {"model": model, "gpu": gpu_name, "tp": tp, "batches": found, "pays_at": [list(one) for one in pays]}

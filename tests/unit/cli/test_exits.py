@@ -117,3 +117,22 @@ def test_half_a_character_in_json_is_a_text(folder: Path) -> None:
     (folder / "halves.jsonl").write_text('{"text": "\\ud800 two"}\n' * 300)
     texts = str(folder / "halves.jsonl")
     assert json.loads(ran("simulate", str(folder), "--texts", texts, *TOKENS).stdout)["texts"] == 300
+
+
+def test_a_copy_certifies_no_more_in_simulation_than_where_exits_serve(folder: Path) -> None:
+    """One text, sent 3,000 times, tells of one input: a simulation once let it leave after as few as of all others."""
+    (folder / "same.txt").write_text("two and one\n" * 3000)
+    said = json.loads(ran("simulate", str(folder), "--texts", str(folder / "same.txt"), *TOKENS).stdout)
+    assert said["certified"]["first_certified"] is None
+
+
+def test_a_text_may_hold_what_separates_lines_elsewhere_and_mistakes_have_their_own_line(
+    folder: Path,
+) -> None:
+    line = json.dumps({"text": "two \u2028 one \x85 two"}, ensure_ascii=False)
+    (folder / "separators.jsonl").write_text(f"{line}\r\n\n" * 300, newline="")
+    texts = str(folder / "separators.jsonl")
+    assert json.loads(ran("simulate", str(folder), "--texts", texts, *TOKENS).stdout)["texts"] == 300
+    (folder / "third.jsonl").write_text(f"{line}\n\nno\n" + f"{line}\n" * 300)
+    with pytest.raises(BadInput, match=r"third\.jsonl:3"):
+        ran("simulate", str(folder), "--texts", str(folder / "third.jsonl"), *TOKENS)
