@@ -33,8 +33,8 @@ class Worth:
 
 @dataclass(frozen=True, slots=True)
 class Dominance:
-    """`pool` is the cheapest for every size at every stage. `ends`: by other pool, the price of a GPU-hour below which
-    that one is the cheaper for some size."""
+    """`pool` is the cheapest for every size at every stage, or equal to the cheapest. `ends`: by other pool, the price
+    of a GPU-hour below which that one is the cheaper for some size, and `pool` no longer dominates."""
 
     pool: str
     ends: dict[str, float]
@@ -85,7 +85,8 @@ def _ends(search: Search, each: Sequence[dict[str, Floats]], pool: str) -> dict[
         ratios = [float((usd[pool] / usd[other.name]).max()) for usd in each if other.name in usd]
         # Beside what costs nothing no price is lower.
         if ratios and max(ratios) > 0:
-            ends[other.name] = other.paid_usd_per_gpu_hour * max(ratios)
+            # Up to there both still count as equals.
+            ends[other.name] = other.paid_usd_per_gpu_hour * max(ratios) / (1 + LITTLE)
     return ends
 
 
