@@ -56,7 +56,8 @@ from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.pool.spot import best_way, on_demand_notes
 from cascadia.planner.pool.worth import dominance_note
 from cascadia.planner.refinement.batch_tokens import with_fewest
-from cascadia.planner.refinement.best import Ways, best_found, fastest, least_held
+from cascadia.planner.refinement.best import Known, Ways, best_found, fastest, least_held
+from cascadia.planner.refinement.carried_on import numbered_alike
 from cascadia.planner.refinement.drafts import without_drafts
 from cascadia.planner.refinement.mixed_search import least_quality, where_none
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
@@ -174,11 +175,11 @@ def _plan(
     progress: Callable[[str], None],
     elapsed: Callable[[], float],
     deadline: Deadline,
-    known: PlanResult | None = None,
+    known: Known | None = None,
     *,
     at_once: bool = False,
 ) -> PlanResult:
-    """`known`: a plan at another rate, whose deployment is looked at where nothing else is found."""
+    """`known`: a deployment for this rate, or for another, that is looked at too."""
     problem = affordable(problem)
     problem = on_picked(problem) if formulation == "kairos" else problem
     if problem.objective.goal == "rate":
@@ -196,13 +197,20 @@ def _plan(
         return replace(found, plan=told)
 
     def make(
-        problem: Problem, routings: Routings, method: str, deadline: Deadline, **beside: PlanResult | None
+        problem: Problem,
+        routings: Routings,
+        method: str,
+        deadline: Deadline,
+        *,
+        also: PlanResult | None = None,
+        known: Known | None = None,
     ) -> PlanResult:
         return _planned(
             problem,
             routings,
             method,
-            **beside,
+            also=also,
+            known=known,
             formulation=formulation,
             effort=effort,
             progress=progress,
@@ -215,7 +223,7 @@ def _plan(
     routings = within_budget(problem, routings)
     if problem.points is None:
         return make(problem, routings, method, deadline, known=known)
-    return _with_exits(problem, routings, partial(make, method=method), deadline, progress)
+    return _with_exits(problem, routings, partial(make, method=method), deadline, progress, known)
 
 
 def _planned(
@@ -224,7 +232,7 @@ def _planned(
     method: str,
     *,
     also: PlanResult | None = None,
-    known: PlanResult | None = None,
+    known: Known | None = None,
     formulation: Formulation,
     effort: Effort | None,
     progress: Callable[[str], None],
@@ -232,8 +240,8 @@ def _planned(
     deadline: Deadline,
     at_once: bool = False,
 ) -> PlanResult:
-    """Plan by one of `routings`. `also`: a plan without exits, whose replicas are looked at too. `known`: one at
-    another rate, whose deployment is looked at where nothing else is found. `at_once`: in several processes.
+    """Plan by one of `routings`. `also`: a plan without exits, whose replicas are looked at too. `known`: a deployment
+    that is looked at too, and again where nothing else is found. `at_once`: in several processes.
     """
     # The result keeps the search, and with it the threads: they end when it is no longer held.
     threads = ThreadPoolExecutor(usable_cores())
@@ -259,8 +267,9 @@ def _planned(
         undrafted = best_of_parts(plain, ways.solver_of, effort, progress, _theirs(plain))
         starts += [undrafted.best.deployment] if undrafted.best is not None else []
         progress("with speculation")
-    elsewhere = None if known is None else (known.chosen.deployment, known.search.routings)
-    found = best_found(search, ways, also=starts, known=elsewhere)
+    if known is not None and numbered_alike(routings, *known):
+        starts += [known[0]]
+    found = best_found(search, ways, also=starts, known=known)
     if found.best is None:
         if aside is not None:
             aside.close()
@@ -374,6 +383,7 @@ def _with_exits(
     make: Callable[..., PlanResult],
     deadline: Deadline,
     progress: Callable[[str], None],
+    known: Known | None = None,
 ) -> PlanResult:
     """The plan without exits, or where one with exits is better, that: nobody is worse off for there being exits.
 
@@ -381,7 +391,9 @@ def _with_exits(
     first, a plan with exits holds before as well; one that does not is only given where there is no other, and says so.
     """
     plain = replace(problem, points=None)
-    best, refused = _or_refused(partial(make, plain, routings, deadline=deadline.part(WITHOUT_EXITS)))
+    best, refused = _or_refused(
+        partial(make, plain, routings, deadline=deadline.part(WITHOUT_EXITS), known=known)
+    )
     without = best if problem.exits is not None else None
     objective = problem.objective
     least = least_quality(objective, best.plan.predicted.quality.lower if best else 0.0)
@@ -457,22 +469,27 @@ def _at_largest_rate(
 ) -> PlanResult:
     """The plan at the largest rate that there is one for, told as one for `problem`."""
     with open_search(problem, deadline.part(SEARCHED)) as search:
+        known: dict[float, Known] = {}
 
         def keeps(part: Search, factor: float) -> bool:
             faster = at_rate(part.problem, factor)
             try:
-                return planning.keeps(start_search(faster, search.routings, search.threads, part.deadline))
+                kept = planning.kept(start_search(faster, search.routings, search.threads, part.deadline))
             except OutOfTime:
                 search.deadline.leaves_out("larger rates")
                 return False
+            if kept is not None:
+                known[factor] = kept
+            return kept is not None
 
         each = (on_pools(search, pools) for pools in parts(problem.cluster))
         factor = largest_factor([part for part in each if part is not None], keeps, planning.progress)
-        result = at_factor(search, factor, make)
+        # What keeps the bounds at a rate is the plan there, if its own search has no time or luck to find a better one.
+        result = at_factor(search, factor, partial(make, known=known.get(factor)))
 
         def faster(was: PlanResult, times: float) -> PlanResult:
             factor = times * was.plan.predicted.rate_rps / problem.workload.rate_rps
-            return make(at_rate(search.problem, factor), known=was)
+            return make(at_rate(search.problem, factor), known=(was.chosen.deployment, was.search.routings))
 
         result = carried_on(result, _carries, faster)
     check_bounded(problem, result.plan)
@@ -559,49 +576,52 @@ def asking(
         unbounded = replace(search.problem.objective, latency_max_s=None, levels=())
         search = replace(search, problem=replace(search.problem, objective=unbounded))
         few = replace(effort or effort_for(search.problem.cluster), **NO_CLIMB)
-        return any(sustained(budgeted, few) for budgeted in with_budgets(search)) or mixed(search)
+        return any(sustained(budgeted, few) for budgeted in with_budgets(search)) or mixed(search) is not None
 
     def sustained(search: Search, effort: Effort) -> bool:
         full = nearly_full(search)
         starts = list(fullest(full))
-        return bool(starts) and (carried(full, starts) or tried(search, effort))
+        return bool(starts) and (carried(full, starts) or tried(search, effort) is not None)
 
-    def keeps(search: Search) -> bool:
+    def kept(search: Search) -> Known | None:
         thorough = effort or effort_for(search.problem.cluster)
-        return any(tried(budgeted, thorough) for budgeted in with_budgets(search)) or mixed(search)
+        each = (tried(budgeted, thorough) for budgeted in with_budgets(search))
+        return next((known for known in each if known is not None), None) or mixed(search)
 
-    def tried(search: Search, effort: Effort) -> bool:
-        if found(search, effort):
-            return True
+    def tried(search: Search, effort: Effort) -> Known | None:
+        if (known := found(search, effort)) is not None:
+            return known
         full = nearly_full(search)
         starts = list(fullest(full))
-        return bool(starts) and found(full, effort, starts)
+        return found(full, effort, starts) if starts else None
 
-    def mixed(search: Search) -> bool:
+    def mixed(search: Search) -> Known | None:
         if search.problem.quality.left is not None:
-            return False
+            return None
         none = Found(None, (), search, bilevel(search, solver(search, formulation), lambda _: None))
-        return where_none(none, ways.solver_of, effort, ways.progress).best is not None
+        one = where_none(none, ways.solver_of, effort, ways.progress)
+        return None if one.best is None else (one.best.deployment, one.search.routings)
 
-    def found(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> bool:
+    def found(search: Search, effort: Effort, starts: Sequence[Deployment] = ()) -> Known | None:
         if search.deadline.passed:
             raise out_of_time()
         loop = bilevel(search, solver(search, formulation), lambda _: None)
-        return refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)[0] is not None
+        best, _ = refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)
+        return None if best is None else (best.deployment, search.routings)
 
     def with_budgets(search: Search) -> Iterator[Search]:
         yield search
         if (fewest := with_fewest(search)) is not None:
             yield fewest
 
-    def fastest_s(search: Search) -> float | None:
+    def fastest_s(search: Search, met: Sequence[Candidate]) -> float | None:
         if search.deadline.passed:
             raise out_of_time()
-        best = least_held(fastest(search, ways))
+        best = least_held(fastest(search, ways), met)
         return None if best is None else best.held_s
 
     ways = Ways(lambda part: solver(part, formulation), effort, lambda _: None, _theirs)
-    return Planning(sustains, keeps, fastest_s, progress)
+    return Planning(sustains, kept, fastest_s, progress)
 
 
 def _mixture(routings: Routings, k: int) -> Mixture | None:

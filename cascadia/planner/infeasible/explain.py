@@ -146,7 +146,7 @@ def too_slow(search: Search, found: Sequence[Candidate], planning: Planning) -> 
     fastest_s = None
     if objective.latency_max_s is not None and list(binding) == [0]:
         planning.progress("what is the lowest latency?")
-        fastest_s = planning.fastest(search)
+        fastest_s = planning.fastest(search, found)
     if fastest_s is not None:
         # Planning takes it within that bound, whatever its goal.
         found_s: dict[int, float] | None = {0: _looser(fastest_s)[0]}

@@ -1,7 +1,7 @@
 """The nearest value with which there is a plan, found by asking planning itself: other bars, larger clusters."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar
 
@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Pool
+from cascadia.planner.refinement.best import Known
 from cascadia.planner.refinement.nearly_full import nearly_full
+from cascadia.planner.refinement.refine import Candidate
 from cascadia.planner.search.context import Search, allowed, start_search
 from cascadia.planner.search.least_gpus import gpus_wanted
 from cascadia.planner.search.reference_tables import References
@@ -34,19 +36,25 @@ LOWER, LOWEST_RATES = 0.96, 58
 Asks = Callable[[Search], bool]
 """Does planning find any plan that keeps the objective's bounds?"""
 
-Fastest = Callable[[Search], float | None]
+Kept = Callable[[Search], Known | None]
+"""A deployment with which planning keeps them; None where it finds none."""
+
+Fastest = Callable[[Search, Sequence[Candidate]], float | None]
 """Seconds at the objective's quantile that the fastest plan, whatever the goal, keeps when its trace goes on, with all
-else."""
+else: of those found for it, and of the candidates that the search has met."""
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """`sustains` leaves the latency bound aside and is quick; `keeps` heeds it. `progress` is told of each question."""
+    """`sustains` leaves the latency bound aside and is quick; `kept` heeds it. `progress` is told of each question."""
 
     sustains: Asks
-    keeps: Asks
+    kept: Kept
     fastest: Fastest
     progress: Callable[[str], None]
+
+    def keeps(self, search: Search) -> bool:
+        return self.kept(search) is not None
 
 
 def first_that_holds(

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.joined import Joined
+from cascadia.planner.refinement.batch_tokens import with_fewest
 from cascadia.planner.refinement.carried_on import with_known
 from cascadia.planner.refinement.mixed_search import where_none, with_mixed
 from cascadia.planner.refinement.nearly_full import fullest, nearly_full
@@ -20,6 +21,9 @@ from cascadia.planner.refinement.thrift import cheapest_beside, seeks
 from cascadia.planner.routing.routings import Routings
 from cascadia.planner.search.bilevel import Solver
 from cascadia.planner.search.context import Search
+
+Known = tuple[Deployment, Routings]
+"""A deployment that another search has found, and the routings that it numbers its own among."""
 
 FAST_ONES = 8
 """Candidates of the search for the fastest that are tried, those that promise the most for the goal."""
@@ -40,7 +44,7 @@ def best_found(
     ways: Ways,
     *,
     also: Sequence[Deployment] = (),
-    known: tuple[Deployment, Routings] | None = None,
+    known: Known | None = None,
 ) -> Found:
     """The best within all bounds; `best` is None where nothing keeps them, beside what the search itself has met.
 
@@ -70,9 +74,7 @@ def _with_thrift(found: Found, ways: Ways) -> Found:
     return replace(found, best=thrift.best, candidates=thrift.candidates, thrift=thrift)
 
 
-def _otherwise(
-    search: Search, found: Found, ways: Ways, known: tuple[Deployment, Routings] | None
-) -> Found | None:
+def _otherwise(search: Search, found: Found, ways: Ways, known: Known | None) -> Found | None:
     resort = _nearly_full(search, ways)
     if (resort is None or resort.best is None) and search.problem.quality.left is None:
         resort = where_none(found, ways.solver_of, ways.effort, ways.progress)
@@ -85,8 +87,10 @@ def _otherwise(
 
 def _nearly_full(search: Search, ways: Ways) -> Found | None:
     """Candidate found near capacity; None where there is nothing to begin with."""
-    full = nearly_full(search)
-    if not (starts := list(fullest(full))):
+    full, fewest = nearly_full(search), with_fewest(search)
+    # With fewer tokens an iteration other replicas may carry what those of `full` do not, or sooner: no step tells.
+    starts = [*fullest(full), *(() if fewest is None else fullest(nearly_full(fewest)))]
+    if not starts:
         return None
     ways.progress("nothing found; looking near capacity")
     return best_of_parts(full, ways.solver_of, ways.effort, ways.progress, starts)
@@ -122,10 +126,13 @@ def fastest(search: Search, ways: Ways) -> Found:
     return made[key]
 
 
-def least_held(found: Found) -> Candidate | None:
-    """The candidate that is the fastest when the trace goes on, of those that are known to hold and keep all bounds."""
+def least_held(found: Found, beside: Sequence[Candidate] = ()) -> Candidate | None:
+    """The candidate that is the fastest when the trace goes on, of those that are known to hold and keep all bounds.
+
+    `beside`: candidates that the search for another goal or bound has met.
+    """
     problem = found.search.problem
-    known = found.candidates if found.best is None else (*found.candidates, found.best)
+    known = [*found.candidates, *beside, *(() if found.best is None else (found.best,))]
     held = (
         c for c in known if within_limits(problem, c) and c.certificate is not None and c.certificate.holds
     )

@@ -15,8 +15,7 @@ from cascadia.planner.search.reference_tables import References
 
 def with_known(found: Found, deployment: Deployment, routings: Routings) -> Found | None:
     """`found` with `deployment` as its best, if it keeps all bounds; its `routings` begin with `found`'s own."""
-    known = len(found.search.routings)
-    if not np.array_equal(routings.thresholds[:known], found.search.routings.thresholds):
+    if not _begin_with(routings, found.search.routings):
         return None
     here = beside(found, deployment, routings)
     state = Refinement(here.search, here.search.simulator, here.loop.references)
@@ -26,6 +25,15 @@ def with_known(found: Found, deployment: Deployment, routings: Routings) -> Foun
         if candidate.certificate.holds and strain(problem, candidate) <= 1.0:
             return replace(here, best=candidate, candidates=(*found.candidates, candidate))
     return None
+
+
+def numbered_alike(own: Routings, deployment: Deployment, routings: Routings) -> bool:
+    """Tells whether a deployment's routing, one of `routings`, has the same number among a search's `own`."""
+    return deployment.routing < len(own) and _begin_with(routings, own)
+
+
+def _begin_with(routings: Routings, own: Routings) -> bool:
+    return np.array_equal(routings.thresholds[: len(own)], own.thresholds)
 
 
 def beside(found: Found, deployment: Deployment, routings: Routings) -> Found:

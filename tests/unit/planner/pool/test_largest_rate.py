@@ -1,6 +1,7 @@
 """The goal `rate`: the trace played as fast as a plan carries it, within what the budget buys."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +11,7 @@ from cascadia.domain.problem import Problem
 from cascadia.planner.plan import plan
 from cascadia.planner.pool.largest_rate import carried_on
 from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.refinement.supersets import Found, best_of_parts
 from cascadia.planner.spec.file import check_spec
 from cascadia.planner.stability.headroom import PRECISION, largest
 from cascadia.planner.stability.repeats import at_rate
@@ -38,6 +40,21 @@ def test_a_plan_for_the_largest_rate_keeps_its_bounds_and_lies_below_what_nothin
     assert found.predicted.rate_rps <= found.proof.rate_bound_rps
     assert any("is the largest found" in note for note in result.notes)
     assert found.predicted.rate_rps > made.workload.rate_rps
+
+
+def test_what_was_found_to_keep_the_bounds_is_the_plan_where_its_own_search_finds_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without luck or time there it was once said that no plan was found, after minutes."""
+
+    def without_luck(*arguments: Any, **more: Any) -> Found:
+        return replace(best_of_parts(*arguments, **more), best=None)
+
+    monkeypatch.setattr("cascadia.planner.refinement.best.best_of_parts", without_luck)
+    made = asked(6.0)
+    found = plan(made, effort=LITTLE).plan
+    assert found.predicted.rate_rps > made.workload.rate_rps
+    assert found.predicted.e2e.p95_s <= 12.0
 
 
 def test_maximize_rate_needs_a_bar_on_quality() -> None:
