@@ -6,7 +6,7 @@ from math import ceil, floor, log10
 import numpy as np
 
 from cascadia.domain.cluster import Cluster
-from cascadia.domain.errors import Infeasible
+from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.planner.infeasible.nearest import Planning, nearest_of
 from cascadia.planner.pool.affordable import affordable
 from cascadia.planner.refinement.nearly_full import nearly_full
@@ -19,6 +19,33 @@ STEP = 1.1
 
 def budget_too_small(search: Search, planning: Planning) -> Infeasible | None:
     """The refusal that names a budget with which there is a plan; None where there is no budget, or none was found."""
+    if (enough := enough_usd(search, planning)) is None:
+        return None
+    problem = search.problem
+    assert problem.offered is not None
+    budget_usd, bar = problem.offered.budget_usd_per_hour, problem.objective.quality_min
+    return Infeasible(
+        f"cluster.budget_usd_per_hour {budget_usd:g} buys too few GPUs for {problem.workload.rate_rps:.3g} requests/s"
+        + (f" at quality >= {bar:g}" if bar else ""),
+        f"${enough:g}/h would do",
+    )
+
+
+def with_budget_told(search: Search, why: Infeasible, planning: Planning) -> Infeasible:
+    """`why` with a budget that would do beside what else would, where there is one and time to find it."""
+    try:
+        enough = enough_usd(search, planning)
+    except OutOfTime:
+        enough = None
+    return (
+        why
+        if enough is None
+        else Infeasible(why.constraint, f"{why.nearest}; a budget of ${enough:g}/h would do")
+    )
+
+
+def enough_usd(search: Search, planning: Planning) -> float | None:
+    """Dollars an hour above the budget with which there is a plan; None where none is known, or nothing has a budget."""
     problem = search.problem
     offered, rate = problem.offered, problem.workload.rate_rps
     if offered is None or (budget_usd := offered.budget_usd_per_hour) is None:
@@ -36,15 +63,7 @@ def budget_too_small(search: Search, planning: Planning) -> Infeasible | None:
         return start_search(affordable(richer), search.routings, search.threads, search.deadline)
 
     found = nearest_of(search, budgets, guess, asked, planning)
-    enough = found.kept if problem.objective.bounds else found.sustained
-    if enough is None:
-        return None
-    bar = problem.objective.quality_min
-    return Infeasible(
-        f"cluster.budget_usd_per_hour {budget_usd:g} buys too few GPUs for {rate:.3g} requests/s"
-        + (f" at quality >= {bar:g}" if bar else ""),
-        f"${enough:g}/h would do",
-    )
+    return found.kept if problem.objective.bounds else found.sustained
 
 
 def _all_usd(cluster: Cluster) -> float:

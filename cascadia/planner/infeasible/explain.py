@@ -11,7 +11,7 @@ import numpy as np
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.domain.objective import Objective
-from cascadia.planner.infeasible.budget import budget_too_small
+from cascadia.planner.infeasible.budget import budget_too_small, with_budget_told
 from cascadia.planner.infeasible.limits import limits_too_low
 from cascadia.planner.infeasible.nearest import (
     Nearest,
@@ -76,7 +76,7 @@ def why_none(
     if refused:
         return does_not_hold(search, refused, planning)
     if slow:
-        return too_slow(search, found, planning)
+        return with_budget_told(search, too_slow(search, found, planning), planning)
     return nothing_sustains(search, loop, planning)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput, Infeasible
-from cascadia.domain.objective import Goal
+from cascadia.domain.objective import Goal, Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.plan import PlanResult, plan, routings_of
@@ -48,6 +48,20 @@ def test_a_budget_below_the_cheapest_nodes_names_their_price() -> None:
     with pytest.raises(Infeasible, match=r"budget_usd_per_hour 1.5 does not buy.*\$2\.00/h") as refused:
         plan(offered(1.5))
     assert refused.value.exit_code == 3
+
+
+@pytest.mark.parametrize("budget_usd", [3.0, 5.99])
+def test_where_a_bound_on_latency_binds_a_budget_that_would_do_is_named_too(budget_usd: float) -> None:
+    """A cent below the price it was once said that no GPUs are fast enough."""
+
+    def within(usd: float) -> Problem:
+        return replace(offered(usd), objective=Objective("cost", 0.95, 45.0, 1.5))
+
+    with pytest.raises(Infeasible, match="latency_max_s 1.5") as refused:
+        plan(within(budget_usd), effort=FEW)
+    told = re.search(r"; a budget of \$([0-9.]+)/h would do$", refused.value.nearest)
+    assert told is not None
+    assert plan(within(float(told.group(1))), effort=FEW).plan.predicted.e2e.p95_s <= 1.5
 
 
 def of_which_the_larger_needs_two_gpus(budget_usd: float, quality_min: float) -> Problem:
