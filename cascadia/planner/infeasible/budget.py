@@ -45,7 +45,7 @@ def with_budget_told(search: Search, why: Infeasible, planning: Planning) -> Inf
 
 
 def enough_usd(search: Search, planning: Planning) -> float | None:
-    """Dollars an hour above the budget with which there is a plan; None where none is known, or nothing has a budget."""
+    """Dollars above the budget with which there is a plan; None where there is no budget, or none was found."""
     problem = search.problem
     offered, rate = problem.offered, problem.workload.rate_rps
     if offered is None or (budget_usd := offered.budget_usd_per_hour) is None:

@@ -57,7 +57,7 @@ def test_where_a_bound_on_latency_binds_a_budget_that_would_do_is_named_too(budg
     def within(usd: float) -> Problem:
         return replace(offered(usd), objective=Objective("cost", 0.95, 45.0, 1.5))
 
-    with pytest.raises(Infeasible, match="latency_max_s 1.5") as refused:
+    with pytest.raises(Infeasible, match=r"latency_max_s 1\.5") as refused:
         plan(within(budget_usd), effort=FEW)
     told = re.search(r"; a budget of \$([0-9.]+)/h would do$", refused.value.nearest)
     assert told is not None
