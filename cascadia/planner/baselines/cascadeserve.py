@@ -23,6 +23,7 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.refinement.alike import Alike, deployed_alike, filled, steps
 from cascadia.planner.refinement.certified import first_certified
 from cascadia.planner.refinement.refine import EFFORT, Effort, Refinement, rank, within_limits
+from cascadia.planner.refinement.standing import Standing, starts_of_each
 from cascadia.planner.refinement.supersets import with_other_tokens
 from cascadia.planner.routing.routings import Routings
 from cascadia.planner.search.context import Search, allowed
@@ -99,23 +100,21 @@ def _cascadeserve(search: Search, effort: Effort, most_routings: int, *, with_ra
 
 
 def _climb(state: Refinement, whole: Mapping[int, Demand], routings: Sequence[int], simulations: int) -> None:
-    """Steps from the best until none helps, or as many cascades are simulated beyond the first as a plan simulates."""
+    """Steps from the most promising, as Cascadia takes them, until none of these is left, or as many cascades are
+    simulated beyond the first as a plan simulates."""
     problem = state.search.problem
     most = len(state.seen) + simulations
     expanded: set[object] = set()
-    while state.seen and len(state.seen) < most:
-        within = [c for c in state.seen.values() if within_limits(problem, c)]
-        best = (
-            min(within, key=lambda c: rank(problem, c))
-            if within
-            else min(state.seen.values(), key=lambda c: c.latency_s)
-        )
-        here = best.deployment
-        if here.key in expanded:
+    standing, each = Standing(problem), starts_of_each(simulations)
+    while len(state.seen) < most:
+        standing.add(state.seen)
+        here = next((c for c in standing.promising(each) if c.deployment.key not in expanded), None)
+        if here is None:
             return
-        expanded.add(here.key)
-        others = [k for k in routings if k != here.routing and state.search.routings.alike(k, here.routing)]
-        beside = [*steps(here, whole, problem.cluster), *(Deployment(k, here.mixes) for k in others)]
+        expanded.add(here.deployment.key)
+        best = here.deployment
+        others = [k for k in routings if k != best.routing and state.search.routings.alike(k, best.routing)]
+        beside = [*steps(best, whole, problem.cluster), *(Deployment(k, best.mixes) for k in others)]
         state.simulate([d for d in beside if d.key not in state.seen][: most - len(state.seen)])
 
 

@@ -33,7 +33,7 @@ from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.refinement.nearly_full import just_carrying
 from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.shortlist import light, shortlist, usd_needed
-from cascadia.planner.refinement.standing import Standing, best_of_each
+from cascadia.planner.refinement.standing import Standing, best_of_each, starts_of_each
 from cascadia.planner.refinement.state import (
     EFFORT,
     HURRIED,
@@ -72,10 +72,6 @@ taken away, first by sixteenths of all; then the climb goes on for such a part o
 SHARED_ANEW = 6
 """So many times at most, of each size of step, the best candidate's shares are stepped from, beyond the budget of all
 other steps."""
-
-PER_START, MOST_EACH = 200, 11
-"""Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
-so many simulations, at most eleven. What is found for a routing then hardly depends on which others are looked at."""
 
 BATCHED_ANEW, TOO_SLOW = 8, 1.25
 """So many steps at most in how many tokens engines take an iteration; from a candidate that breaks the latency bound,
@@ -288,7 +284,7 @@ def _climb(
     """
     expanded: set[object] = set()
     standing = Standing(state.search.problem)
-    each = min(simulations // PER_START, MOST_EACH)
+    each = starts_of_each(simulations)
     while (spent := len(state.seen) + len(ceiling.passed_over)) < simulations:
         if state.search.deadline.leaves_out("steps from the best deployments"):
             return

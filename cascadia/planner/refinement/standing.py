@@ -10,6 +10,15 @@ from cascadia.planner.refinement.state import Candidate, rank, strain, within_li
 
 FEW = 3
 
+PER_START, MOST_EACH = 200, 11
+"""Steps are taken from the best three candidates; on short traces also from the best few of each routing: one for each
+so many simulations, at most eleven. What is found for a routing then hardly depends on which others are looked at."""
+
+
+def starts_of_each(simulations: int) -> int:
+    """Candidates of each routing that are stepped from where so many cascades are simulated."""
+    return min(simulations // PER_START, MOST_EACH)
+
 
 class Standing:
     """Lists that are kept in order as candidates come: a climb asks for the best after each of hundreds of steps.

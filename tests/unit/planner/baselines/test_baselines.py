@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from cascadia.domain.cluster import Pool
+from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner.baselines import compare
 from cascadia.planner.baselines.cascadeserve import cascadeserve
@@ -16,8 +17,11 @@ from cascadia.planner.baselines.prerouter import SKILL, prerouter
 from cascadia.planner.baselines.rivals import alone, served, their_deployments
 from cascadia.planner.baselines.single_model import searched, uniform_allocation, uniform_parallelism
 from cascadia.planner.plan import plan, routings_of
-from cascadia.planner.refinement.refine import Effort
+from cascadia.planner.refinement.alike import deployed_alike
+from cascadia.planner.refinement.certified import first_certified
+from cascadia.planner.refinement.refine import Effort, Refinement, within_limits
 from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.throughput import PRECISION, largest_factor, max_rate_rps
 from cascadia.planner.tables.packing import fits
 from tests.examples import cases
@@ -139,6 +143,25 @@ def test_cascadeserve_leaves_no_gpu_idle_that_a_replica_of_its_would_fit_on(
     for at, (shape, count) in enumerate(used):
         more = [*used[:at], (shape, count + 1), *used[at + 1 :]]
         assert not fits(NODES, more)
+
+
+@pytest.mark.parametrize("latency_max_s", [2.0, 3.0, 6.0])
+def test_cascadeserve_finds_the_cheapest_of_like_replicas(
+    latency_max_s: float, threads: ThreadPoolExecutor
+) -> None:
+    """It once stopped beside one: a plan of two GPUs was compared with its four."""
+    objective = Objective("cost", 0.95, 30.0, latency_max_s)
+    search = search_of(problem((MEDIUM,), objective=objective, trace=traffic(200, 25.0)), threads)
+    (demand, _), *_ = search.whole_demands()
+    every = [
+        deployed_alike(0, {0: (shape, n)}) for shape in demand.shapes for n in range(1, 8 // shape.gpus + 1)
+    ]
+    state = Refinement(search, search.simulator, References(search))
+    kept = [c for c in state.simulate(every) if first_certified(state, [c]) is not None]
+    cheapest = min(c.usd_per_hour for c in kept if within_limits(search.problem, c))
+    found = cascadeserve(search, Effort()).best
+    assert found is not None
+    assert found.usd_per_hour == cheapest
 
 
 def test_cascadeserve_takes_the_pool_that_serves_it_best_and_not_the_largest(
