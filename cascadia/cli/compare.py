@@ -67,12 +67,15 @@ def compare(
     from cascadia.cli.compare_outputs import as_json, table, write_plots
     from cascadia.cli.plan.plan import pool_gpus
     from cascadia.cli.shared.compiling import telling_of_the_compiler
+    from cascadia.files.text import check_writable
     from cascadia.planner.baselines.compare import compare as run
     from cascadia.planner.plan import open_search
     from cascadia.planner.problem.read import read_problem
     from cascadia.planner.refinement.refine import effort_for
     from cascadia.planner.spec.overrides import Overrides
 
+    if plots is not None:
+        check_writable(plots)
     change = Overrides(
         tuple(pool_gpus(text) for text in gpus),
         rate_rps,

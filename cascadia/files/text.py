@@ -1,5 +1,6 @@
 """Text files that users name: read whole or refused, written whole or not at all."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,6 +49,23 @@ def write_whole(path: str | Path, text: str, mode: int = 0o644) -> None:
         raise BadInput(
             str(path), f"cannot be written ({_reason(error)})", "name a file in a writable folder"
         ) from None
+
+
+def check_writable(path: str | Path) -> None:
+    """Raises `BadInput` where no file can be written at `path`: asked before the work whose result it is to hold."""
+    try:
+        folder = Path(path).absolute().parent
+        if Path(path).is_dir():
+            what = "is a folder"
+        elif not folder.is_dir():
+            what = "lies in a folder that does not exist"
+        elif not os.access(folder, os.W_OK | os.X_OK):
+            what = "lies in a folder that cannot be written to"
+        else:
+            return
+    except (OSError, ValueError) as error:
+        what = f"cannot be written ({_reason(error)})"
+    raise BadInput(str(path), what, "name a file in a writable folder")
 
 
 def _reason(error: OSError | ValueError) -> str:

@@ -15,7 +15,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.exits.path import Path as Settings
 from cascadia.exits.timing import Timing
 from cascadia.files.atomic import atomic_write
-from cascadia.files.text import read_text, write_whole
+from cascadia.files.text import check_writable, read_text, write_whole
 from cascadia.ramps.ramp import Ramp
 
 ABOUT, WEIGHTS, STATE = "ramps.json", "ramps.safetensors", "exits-state.json"
@@ -61,6 +61,12 @@ class About:
     def path(self) -> Settings:
         thresholds = np.array(self.thresholds).reshape(len(self.thresholds), len(self.active))
         return Settings(thresholds, np.array(self.differed) if self.differed else None, self.texts)
+
+
+def check_place(folder: Path) -> None:
+    """Raises `BadInput` where ramps could not be written beside the model."""
+    for name in (ABOUT, WEIGHTS):
+        check_writable(folder / name)
 
 
 def write_ramps(folder: Path, ramps: tuple[Ramp, ...], about: About) -> None:

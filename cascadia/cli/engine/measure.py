@@ -82,11 +82,13 @@ def measure(
 
     from cascadia.clients.hub.catalogue import model_named
     from cascadia.clients.hub.fetch import fetch
-    from cascadia.files.text import write_whole
+    from cascadia.files.text import check_writable, write_whole
     from cascadia.onepass.measuring import exits_to_measure, measured
     from cascadia.onepass.questions import SOURCE, questions, read_questions
     from cascadia.ramps.file import ABOUT
 
+    if out is not None:
+        check_writable(out)
     if texts_file is None:
         asked = [one for one in questions(fetch(model_named(SOURCE))) if one.test]
     else:

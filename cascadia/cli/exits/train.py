@@ -52,13 +52,14 @@ def train(
     ramps.safetensors are written beside it.
     """
     from cascadia.ramps.cuts import cuts
-    from cascadia.ramps.file import digest, write_ramps
+    from cascadia.ramps.file import check_place, digest, write_ramps
     from cascadia.ramps.measure import BATCHES, measured
     from cascadia.ramps.texts import MODEL, read_model, read_texts, typical
     from cascadia.ramps.train import fit, readings
 
     promise_of(risk, confidence)
     reader, texts = read_model(folder, tokens_max), read_texts(texts_file)
+    check_place(folder)
     places = cuts(reader.model)
     if not places:
         raise BadInput(

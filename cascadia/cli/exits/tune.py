@@ -40,12 +40,13 @@ def tune(
 
     The texts are ones that ramps were not trained on. Nothing is trained.
     """
-    from cascadia.ramps.file import read_ramps, write_ramps
+    from cascadia.ramps.file import check_place, read_ramps, write_ramps
     from cascadia.ramps.texts import read_model, read_texts
 
     promise_of(risk, confidence)
     ramps, about = read_ramps(folder)
     reader, texts = read_model(folder, tokens_max), read_texts(texts_file)
+    check_place(folder)
     with output.progress("running the model"):
         seen = seen_by(ramps, reader, texts)
     found = chosen(seen, ramps, about.timings, about.model_sha256, risk, ramp_budget)

@@ -106,6 +106,7 @@ def simulate(
     from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.cli.simulate.outputs import as_json, tables, write_plots
     from cascadia.files.plan_file import read_plan
+    from cascadia.files.text import check_writable
     from cascadia.planner.problem.points import read_as_planned
     from cascadia.planner.problem.trace_file import read_trace_for
     from cascadia.planner.replay.iterations import decoded_contexts
@@ -119,6 +120,8 @@ def simulate(
         "--plots": plots is not None,
         "--slo": slo_s is not None,
     }
+    if plots is not None:
+        check_writable(plots)
     folder = plan if plan.is_dir() else plan.parent
     if found.policies:
         _in_one_pass(found, trace_file, trace_format, rate_rps, output, refused)

@@ -91,3 +91,29 @@ def test_a_router_that_is_not_there_has_no_log_of_thresholds(tmp_path: Path) -> 
     result = CliRunner().invoke(main, ["thresholds", "log", str(tmp_path / "router.yaml")])
     assert result.exit_code == 2
     assert "router.yaml: no such file; check the path" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["compare", "cascade.yaml", "--plots"],
+        ["simulate", "plan.json", "--trace", "trace.csv", "--plots"],
+        ["engine", "measure", "model", "--out"],
+    ],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize(
+    ("place", "what"),
+    [("folder", "is a folder"), ("none/page.html", "lies in a folder that does not exist")],
+)
+def test_a_file_that_cannot_be_written_is_told_before_the_work_that_it_is_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], place: str, what: str
+) -> None:
+    """A comparison of a minute was once lost to it: here what it works on is not even there."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    write_spec(tmp_path, valid_spec())
+    (tmp_path / "plan.json").write_text(plan_json(a_plan()))
+    result = CliRunner().invoke(main, [*command, place])
+    line = f"error: {place}: {what}; name a file in a writable folder\n"
+    assert (result.exit_code, result.stderr, result.stdout) == (2, line, "")

@@ -1,6 +1,7 @@
 """`cascadia exits` on a small real model: ramps are trained, tuned and examined, and bad input is told in a line."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from cascadia.cli.exits.group import exits
 from cascadia.domain.errors import BadInput
+from cascadia.ramps.file import read_ramps
 from tests.unit.judge.tiny_encoder import WORDS
 from tests.unit.ramps.tiny_classifier import classifier
 
@@ -136,3 +138,20 @@ def test_a_text_may_hold_what_separates_lines_elsewhere_and_mistakes_have_their_
     (folder / "third.jsonl").write_text(f"{line}\n\nno\n" + f"{line}\n" * 300)
     with pytest.raises(BadInput, match=r"third\.jsonl:3"):
         ran("simulate", str(folder), "--texts", str(folder / "third.jsonl"), *TOKENS)
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+@pytest.mark.parametrize("name", ["ramps.json", "ramps.safetensors"])
+def test_where_nothing_can_be_written_it_is_told_before_anything_is_trained(
+    folder: Path, tmp_path: Path, command: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "model"
+    shutil.copytree(folder, place)
+    real = read_ramps(place)
+    monkeypatch.setattr("cascadia.ramps.file.read_ramps", lambda _: real)
+    (place / name).unlink()
+    (place / name).mkdir()
+    before = {path.name: path.stat().st_mtime_ns for path in place.iterdir()}
+    with pytest.raises(BadInput, match=rf"model/{name}: is a folder; name a file"):
+        ran(command, str(place), "--texts", str(folder / "train.txt"), *TOKENS)
+    assert {path.name: path.stat().st_mtime_ns for path in place.iterdir()} == before
