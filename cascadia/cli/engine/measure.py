@@ -24,7 +24,7 @@ SHOWN = (1, 4, 16, 32)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path),
     help="File to write; JSON, or where it ends in .csv the latency table that `cascadia policy` "
     "reads, with the 95th percentile of each batch size. Default: none.",
 )
