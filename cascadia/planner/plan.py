@@ -180,8 +180,7 @@ def _plan(
     at_once: bool = False,
 ) -> PlanResult:
     """`known`: a deployment for this rate, or for another, that is looked at too."""
-    problem = affordable(problem)
-    problem = on_picked(problem) if formulation == "kairos" else problem
+    problem = _rented(problem, formulation)
     if problem.objective.goal == "rate":
         again = partial(
             _plan,
@@ -563,6 +562,12 @@ def _cascades_of(problem: Problem) -> tuple[Routings, str]:
     return bounded.take(order[kept]), method
 
 
+def _rented(problem: Problem, formulation: Formulation) -> Problem:
+    """`problem` on what its budget could rent, or on what Kairos would rent of that."""
+    held = affordable(problem)
+    return on_picked(held) if formulation == "kairos" else held
+
+
 def asking(
     formulation: Formulation = "columns",
     effort: Effort | None = None,
@@ -621,7 +626,7 @@ def asking(
         return None if best is None else best.held_s
 
     ways = Ways(lambda part: solver(part, formulation), effort, lambda _: None, _theirs)
-    return Planning(sustains, kept, fastest_s, progress)
+    return Planning(sustains, kept, fastest_s, progress, partial(_rented, formulation=formulation))
 
 
 def _mixture(routings: Routings, k: int) -> Mixture | None:

@@ -8,7 +8,6 @@ import numpy as np
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import Infeasible, OutOfTime
 from cascadia.planner.infeasible.nearest import Planning, nearest_of
-from cascadia.planner.pool.affordable import affordable
 from cascadia.planner.refinement.nearly_full import nearly_full
 from cascadia.planner.search.context import Search, allowed, start_search
 from cascadia.planner.search.throughput import max_rate_rps
@@ -60,7 +59,7 @@ def enough_usd(search: Search, planning: Planning) -> float | None:
     def asked(at: int) -> Search:
         planning.progress(f"is there a plan for ${budgets[at]:g}/h?")
         richer = replace(problem, cluster=replace(offered, budget_usd_per_hour=budgets[at]))
-        return start_search(affordable(richer), search.routings, search.threads, search.deadline)
+        return start_search(planning.rents(richer), search.routings, search.threads, search.deadline)
 
     found = nearest_of(search, budgets, guess, asked, planning)
     return found.kept if problem.objective.bounds else found.sustained

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Pool
+from cascadia.domain.problem import Problem
 from cascadia.planner.refinement.best import Known
 from cascadia.planner.refinement.nearly_full import nearly_full
 from cascadia.planner.refinement.refine import Candidate
@@ -46,12 +47,15 @@ else: of those found for it, and of the candidates that the search has met."""
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """`sustains` leaves the latency bound aside and is quick; `kept` heeds it. `progress` is told of each question."""
+    """`sustains` leaves the latency bound aside and is quick; `kept` heeds it. `progress` is told of each question.
+    `rents`: the problem on what is rented of all that is offered.
+    """
 
     sustains: Asks
     kept: Kept
     fastest: Fastest
     progress: Callable[[str], None]
+    rents: Callable[[Problem], Problem]
 
     def keeps(self, search: Search) -> bool:
         return self.kept(search) is not None

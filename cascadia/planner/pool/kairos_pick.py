@@ -79,7 +79,7 @@ def on_picked(problem: Problem) -> Problem:
             kept.append(replace(pool, nodes=-(-gpus // pool.gpus_per_node)))
     spent = sum(n * price for n, price in zip(chosen.tolist(), usd.tolist(), strict=True))
     rented = replace(cluster, pools=tuple(kept), budget_usd_per_hour=spent)
-    return replace(problem, cluster=rented, offered=None)
+    return replace(problem, cluster=rented)
 
 
 def _replicas(pool: Pool, shape: Shape) -> int:

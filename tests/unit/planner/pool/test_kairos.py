@@ -1,14 +1,19 @@
 """Kairos' estimate, pick and search on types made by hand and drawn at random."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from cascadia.domain.cluster import Pool
-from cascadia.domain.errors import BadInput
+from cascadia.domain.errors import BadInput, Infeasible
+from cascadia.domain.objective import Objective
+from cascadia.domain.plan import Plan
+from cascadia.planner.plan import plan
 from cascadia.planner.pool.kairos import Fluid, Types, configurations, estimates_rps, kairos_plus, picked
 from cascadia.planner.pool.kairos_pick import on_picked
+from tests.benchmarks.supersets import FEW
 from tests.unit.planner.problems import MEDIUM, problem, rising_table, traffic
 
 
@@ -91,3 +96,20 @@ def test_nodes_are_picked_within_the_budget_for_one_stage() -> None:
     assert 0 < sum(p.nodes * p.usd_per_node_hour for p in cluster.pools) <= 6.0
     with pytest.raises(BadInput, match="for one stage within a budget"):
         on_picked(problem(pools=pools))
+
+
+def test_where_the_picked_nodes_carry_too_little_a_budget_is_named_whose_pick_does() -> None:
+    """More nodes than the money buys were once counted, and no number of them was enough."""
+    pools = (Pool("dear", "h100-sxm", 2, 2, 3.0), Pool("cheap", "l40s", 3, 2, 1.0))
+    objective = Objective("cost", 0.95, 30.0, 6.0)
+    made = problem((MEDIUM,), pools=pools, trace=traffic(120, 60.0), objective=objective)
+
+    def planned(usd: float) -> Plan:
+        cluster = replace(made.cluster, budget_usd_per_hour=usd)
+        return plan(replace(made, cluster=cluster), effort=FEW, formulation="kairos").plan
+
+    with pytest.raises(Infeasible, match="budget_usd_per_hour 2 buys too few GPUs") as refused:
+        planned(2.0)
+    told = re.fullmatch(r"\$([0-9.]+)/h would do", refused.value.nearest)
+    assert told is not None
+    assert planned(float(told.group(1))).predicted.e2e.p95_s <= 6.0
