@@ -105,6 +105,7 @@ def train(
     and tokens.
     """
     from cascadia.files.atomic import atomic_write
+    from cascadia.files.text import check_writable
     from cascadia.planner.problem.quality_file import write_quality
     from cascadia.planner.problem.quality_format import kind_of
     from cascadia_judge.encoder.encoder import Encoder
@@ -118,8 +119,8 @@ def train(
     if table_file is not None:
         kind_of(table_file)
     for path in (out, table_file):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise BadInput(str(path), "its folder does not exist", "make it, or name another")
+        if path is not None:
+            check_writable(path)
     if foresight:
         train_foresight(
             answers,

@@ -99,6 +99,7 @@ def test_a_router_that_is_not_there_has_no_log_of_thresholds(tmp_path: Path) -> 
         ["compare", "cascade.yaml", "--plots"],
         ["simulate", "plan.json", "--trace", "trace.csv", "--plots"],
         ["engine", "measure", "model", "--out"],
+        ["judge", "train", "answers.jsonl", "--out"],
     ],
     ids=lambda command: command[0],
 )

@@ -144,7 +144,7 @@ _PROBE = ("train", "few.jsonl", "--out", "j.json", "--probe")
     [
         (("train", "none.jsonl", "--out", "j.json"), "none.jsonl: no such file"),
         (("train", "few.jsonl", "--out", "j.json"), "are too few"),
-        (("train", "few.jsonl", "--out", "none/j.json"), "its folder does not exist"),
+        (("train", "few.jsonl", "--out", "none/j.json"), "lies in a folder that does not exist"),
         (
             ("train", "few.jsonl", "--out", "j.json", "--stage", "huge"),
             "--stage huge: has no rows; the stages are small",
