@@ -46,6 +46,7 @@ from cascadia.planner.infeasible.out_of_time import left_out_note, none_in_time,
 from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.pool.kairos_pick import on_picked
 from cascadia.planner.pool.largest_rate import (
+    LARGER,
     at_factor,
     carried_on,
     check_bounded,
@@ -472,17 +473,27 @@ def _at_largest_rate(
 
         def keeps(part: Search, factor: float) -> bool:
             faster = at_rate(part.problem, factor)
-            try:
-                kept = planning.kept(start_search(faster, search.routings, search.threads, part.deadline))
-            except OutOfTime:
-                search.deadline.leaves_out("larger rates")
-                return False
+            kept = planning.kept(start_search(faster, search.routings, search.threads, part.deadline))
             if kept is not None:
                 known[factor] = kept
+            elif part.deadline.leaves_out(LARGER):
+                # A search that was cut short has not found out that there is none.
+                raise out_of_time()
             return kept is not None
 
+        def carries(part: Search, d: Deployment) -> float:
+            factor = carried_within(part, d)
+            known[factor] = d, search.routings
+            return factor
+
         each = (on_pools(search, pools) for pools in parts(problem.cluster))
-        factor = largest_factor([part for part in each if part is not None], keeps, planning.progress)
+        try:
+            factor = largest_factor(
+                [part for part in each if part is not None], keeps, planning.progress, carries
+            )
+        except OutOfTime:
+            search.deadline.leaves_out(LARGER)
+            factor = max(known, default=0.0)
         # What keeps the bounds at a rate is the plan there, if its own search has no time or luck to find a better one.
         result = at_factor(search, factor, partial(make, known=known.get(factor)))
 
@@ -490,25 +501,21 @@ def _at_largest_rate(
             factor = times * was.plan.predicted.rate_rps / problem.workload.rate_rps
             return make(at_rate(search.problem, factor), known=(was.chosen.deployment, was.search.routings))
 
-        result = carried_on(result, _carries, faster)
+        def carried(was: PlanResult) -> float:
+            return carried_within(was.search, was.chosen.deployment, at_least=1.0)
+
+        result = carried_on(result, carried, faster)
     check_bounded(problem, result.plan)
     plan_ = replace(result.plan, objective=problem.objective, wall_s=elapsed())
     return replace(result, plan=plan_, notes=(*result.notes, _as_fast(problem, plan_)))
 
 
-def _carries(result: PlanResult) -> float:
-    """Headroom of a plan's own setting within all bounds."""
-    search, deployment = result.search, result.chosen.deployment
-    decided = search.decisions(deployment.routing)
-    shares = search.capacities.shares(search.problem, deployment, decided)
+def carried_within(search: Search, d: Deployment, *, at_least: float = 0.0) -> float:
+    """Headroom of a deployment's own setting within all bounds; below 1 where it does not keep them as it is."""
+    decided = search.decisions(d.routing)
+    shares = search.capacities.shares(search.problem, d, decided)
     return headroom(
-        search.simulator,
-        deployment,
-        decided,
-        shares,
-        at_least=1.0,
-        bounded=True,
-        deadline=search.deadline,
+        search.simulator, d, decided, shares, at_least=at_least, bounded=True, deadline=search.deadline
     )
 
 
@@ -611,7 +618,9 @@ def asking(
         if search.deadline.passed:
             raise out_of_time()
         loop = bilevel(search, solver(search, formulation), lambda _: None)
-        best, _ = refine(search, loop, effort=effort, progress=lambda _: None, starts=starts)
+        best, _ = refine(
+            search, loop, effort=effort, progress=lambda _: None, starts=starts, any_will_do=True
+        )
         return None if best is None else (best.deployment, search.routings)
 
     def with_budgets(search: Search) -> Iterator[Search]:

@@ -2,7 +2,8 @@
 
 A plan for a rate is what the goal `cost` finds at it, within the same pools and budget, and so is held to the same
 certificate of stability. Rates are halved between nothing and the bound of the linear program (`rate_bound.py`); that
-of the deployment which sustains most, latency aside, is asked for first. Every combination of the pools is asked, so
+of the deployment which sustains most, latency aside, is asked for first, and none below what the deployments that
+sustain most keep as they are. Every combination of the pools is asked, so
 that one more is not worse than without it. A plan that is found to carry more within the bounds is not of the largest
 rate: planning goes on from it (`carried_on`). Where an API without a limit carries all there is no largest rate.
 """
@@ -16,6 +17,7 @@ import numpy as np
 from cascadia.domain.errors import BadInput, Infeasible, OutOfTime
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
+from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.pool.rate_bound import rate_bound_rps
 from cascadia.planner.search.context import Search, allowed
 from cascadia.planner.search.throughput import most_capable, most_sustaining
@@ -28,6 +30,8 @@ ROUTINGS = 4
 HARDLY = 0.01
 """No rate below so little of the trace's, or of the bound where that is less, is looked for; where none is kept, that
 says why."""
+
+LARGER = "larger rates"
 
 LESS = 0.98
 """So much less is planned for where a plan's own search finds none at the rate for which one was found."""
@@ -45,17 +49,24 @@ Asked = Callable[[Search, float], bool]
 """Tells, sooner than a plan, whether there is one on a search's pools with the trace so many times as fast."""
 
 
-def largest_factor(parts: Iterable[Search], keeps: Asked, progress: Callable[[str], None]) -> float:
+def largest_factor(
+    parts: Iterable[Search],
+    keeps: Asked,
+    progress: Callable[[str], None],
+    carries: Callable[[Search, Deployment], float],
+) -> float:
     """The largest multiple of the rate that is kept on one of `parts` of the pools, to `PRECISION`; 0: none.
 
-    A part whose bound is below what another keeps is not asked about (as Kairos+ prunes, Alg. 1).
+    `carries`: what a deployment keeps, told without a search; those that sustain the most are asked that first. A part
+    whose bound is below what another keeps is not asked about (as Kairos+ prunes, Alg. 1).
     """
     best = 0.0
     for search in parts:
-        if search.deadline.leaves_out("larger rates"):
+        if search.deadline.leaves_out(LARGER):
             break
         rate = search.problem.workload.rate_rps
         hope = _hope(search)
+        best = max([best, *(carries(search, d) for d in hope.capable)])
         if hope.bound <= best * (1 + PRECISION) and not hope.unbounded:
             continue
         names = " and ".join(pool.name for pool in search.problem.cluster.pools)
@@ -80,15 +91,16 @@ def least_factor(search: Search, bound: float) -> float:
 
 class _Hope(NamedTuple):
     """Multiples of the rate: that no deployment passes, and that one seems to sustain, latency aside; of routings that
-    have a bound. `unbounded`: whether one has none."""
+    have a bound. `unbounded`: whether one has none. `capable`: the deployments that sustain the most."""
 
     bound: float
     sustained: float
     unbounded: bool
+    capable: tuple[Deployment, ...]
 
 
 def _hope(search: Search) -> _Hope:
-    bound, sustained, unbounded = 0.0, 0.0, False
+    bound, sustained, unbounded, deployments = 0.0, 0.0, False, []
     for k, _ in most_sustaining(search, np.flatnonzero(allowed(search)), most=ROUTINGS):
         bound_rps = rate_bound_rps(search, k)
         unbounded |= bound_rps is None
@@ -99,7 +111,8 @@ def _hope(search: Search) -> _Hope:
         # None, too, where the trace is thousands of times as fast as anything carries.
         if (capable := most_capable(search, k)) is not None:
             sustained = max(sustained, min(mine, capable[0]))
-    return _Hope(bound, sustained, unbounded)
+            deployments.append(capable[1])
+    return _Hope(bound, sustained, unbounded, tuple(deployments))
 
 
 def check_bounded(problem: Problem, found: Plan) -> None:

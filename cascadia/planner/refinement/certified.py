@@ -46,19 +46,25 @@ ROUNDING = 1e-9
 @dataclass(eq=False)
 class Ceiling:
     """Dollars an hour of the cheapest that is known to hold within the bounds, where cost is what is sought: what costs
-    more need not be simulated, and is `passed_over`. Without limit for other goals, and while none is known.
+    more need not be simulated, and is `passed_over`. Without limit while none is known, and for other goals, unless
+    `any_goal` is as good.
     """
 
     state: Refinement
-    usd_per_hour: float = inf
+    any_goal: bool = False
+    held: Candidate | None = None
     refused: set[object] = field(default_factory=set)
     passed_over: set[object] = field(default_factory=set)
+
+    @property
+    def usd_per_hour(self) -> float:
+        return inf if self.held is None else self.held.usd_per_hour
 
     def lower(self, candidates: Iterable[Candidate]) -> None:
         """Asks for certificates of those that are cheaper than all that is known to hold, the cheapest first."""
         search = self.state.search
         problem = search.problem
-        if (problem.asked or problem.objective).goal != "cost":
+        if not self.any_goal and (problem.asked or problem.objective).goal != "cost":
             return
         cheaper = (c for c in candidates if c.usd_per_hour < self.usd_per_hour and within_limits(problem, c))
         for c in sorted(cheaper, key=lambda c: rank(problem, c)):
@@ -66,8 +72,8 @@ class Ceiling:
                 return
             if c.deployment.key in self.refused:
                 continue
-            if _holds(problem, self.state.certified(c)):
-                self.usd_per_hour = c.usd_per_hour
+            if _holds(problem, found := self.state.certified(c)):
+                self.held = found
                 return
             self.refused.add(c.deployment.key)
 

@@ -110,13 +110,14 @@ def refine(
     starts: Sequence[Deployment] = (),
     routings: Sequence[int] = (),
     just_carried: bool = True,
+    any_will_do: bool = False,
 ) -> tuple[Candidate | None, list[Candidate]]:
     """The best candidate that holds (None: no deployment does, and keeps the bounds) and all that were simulated.
 
     `equal_parts`: no demand may take more than an equal part of the GPUs (a baseline). `starts`: deployments from
     elsewhere that are looked at too, and are climbed from where they are among the best. `routings`: those to look at,
     where they are known already. `just_carried`: look at replicas that are sent nearly all that they sustain; they are
-    never the fastest.
+    never the fastest. `any_will_do`: the search ends with the first that is known to hold within the bounds.
     """
     problem = search.problem
     if search.deadline.passed:
@@ -141,9 +142,11 @@ def refine(
     # Half of the budget; the rest is for steps, which find what no composed latency promised.
     own = [*start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
     # Remembered, while another process may still look for `starts`.
-    ahead, ceiling = replace(state, seen={}), Ceiling(state)
+    ahead, ceiling = replace(state, seen={}), Ceiling(state, any_goal=any_will_do)
     firsts = own[: len(start) + WHOLE_NODES + len(routings)]
     ceiling.lower(ahead.simulate(firsts))
+    if any_will_do and ceiling.held is not None:
+        return ceiling.held, [*ahead.seen.values()]
     own = [*firsts, *filter(ceiling.admits, own[len(firsts) :])]
     ahead.simulate(own)
     starts = [*starts, *_wholly_elsewhere(search), *_beforehand(search, effort, equal_parts=equal_parts)]
