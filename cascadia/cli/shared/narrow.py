@@ -1,4 +1,5 @@
-"""A table on a terminal that is too narrow for it: each row is a block of lines, one for each of its columns."""
+"""Tables whose words and figures stay whole: on a terminal too narrow for that, each row is a block of lines, one for
+each column."""
 
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,18 @@ if TYPE_CHECKING:
 
 def fitting(table: "Table", console: "Console") -> "RenderableType":
     """`table`, or its rows as blocks where numbers or words would be broken."""
-    edges = sum(_least_width(column, console) + _gap(table) for column in table.columns)
-    return table if edges <= console.width + _gap(table) else _blocks(table)
+    from rich.segment import Segment
+
+    lines = Segment.split_lines(console.render(unbroken(table, console)))
+    return table if max(map(Segment.get_line_length, lines)) <= console.width else _blocks(table)
+
+
+def unbroken(table: "Table", console: "Console") -> "Table":
+    """`table`, where no column is so narrow that it breaks numbers or words: it may be wider than asked for."""
+    for column in table.columns:
+        column.min_width = max(column.min_width or 0, _least_width(column, console))
+        column.no_wrap = column.no_wrap or column.justify == "right"  # rich narrows those that may wrap
+    return table
 
 
 def _least_width(column: "Column", console: "Console") -> int:

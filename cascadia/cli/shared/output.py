@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cascadia.cli.shared.progress import Step
 
 PIPED_COLUMNS = 120
+NO_EDGE = 100_000
+"""Columns of a console that cuts nothing off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class Output:
 
     def show(self, renderable: object, piped_columns: int = PIPED_COLUMNS) -> None:
         """A result for people: text, or anything that rich can print. Left out under --json and --quiet. Where no
-        terminal says how wide it is, `piped_columns` are."""
+        terminal says how wide it is, `piped_columns` are, and as many more as words of a table need."""
         if self.json or self.quiet:
             return
         if isinstance(renderable, str):
@@ -36,15 +38,16 @@ class Output:
         from rich.console import Console
         from rich.table import Table
 
-        if sys.stdout.isatty():
-            from cascadia.cli.shared.narrow import fitting
+        from cascadia.cli.shared.narrow import fitting, unbroken
 
+        if sys.stdout.isatty():
             console = Console(file=sys.stdout, highlight=False)
             console.print(fitting(renderable, console) if isinstance(renderable, Table) else renderable)
             return
-        console = Console(file=StringIO(), width=piped_columns, highlight=False)
+        console = Console(file=StringIO(), width=NO_EDGE, highlight=False)
         with console.capture() as captured:
-            console.print(renderable)
+            whole = unbroken(renderable, console) if isinstance(renderable, Table) else renderable
+            console.print(whole, width=piped_columns)
         write("\n".join(line.rstrip() for line in captured.get().splitlines()))
 
     def document(self, value: object) -> None:

@@ -30,3 +30,14 @@ def test_no_figure_is_cut(columns: int) -> None:
 def test_a_table_that_fits_stays_one() -> None:
     assert len(told(60).splitlines()) == 6
     assert len(told(40).splitlines()) == 7
+
+
+@pytest.mark.parametrize("columns", range(60, 130, 5))
+def test_no_word_is_broken_where_other_columns_could_give_way(columns: int) -> None:
+    table = Table("what", "why", box=None)
+    table.add_row("w" * 60, " ".join(["because"] * 8))
+    console = Console(width=columns, highlight=False)
+    with console.capture() as captured:
+        console.print(fitting(table, console))
+    assert "w" * 60 in captured.get()
+    assert captured.get().count("because") == 8

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from rich.box import SQUARE, Box
 from rich.table import Table
 
 from cascadia.cli.shared.output import Output, plain
@@ -58,6 +59,16 @@ def test_what_is_piped_has_no_colour_and_room(capsys: pytest.CaptureFixture[str]
     written = capsys.readouterr().out
     assert "\x1b" not in written
     assert "b" * 50 in written
+
+
+@pytest.mark.parametrize("box", [None, SQUARE])
+def test_no_word_of_a_table_is_cut_in_a_pipe(box: Box | None, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [f"{column}{'w' * 23}" for column in range(9)]
+    table = Table(*(f"the {word}" for word in words), box=box)
+    table.add_row(*(word.upper() for word in words))
+    Output().show(table)
+    shown = capsys.readouterr().out
+    assert [word for word in words if word not in shown or word.upper() not in shown] == []
 
 
 def test_progress_is_silent_where_nobody_watches(capsys: pytest.CaptureFixture[str]) -> None:
