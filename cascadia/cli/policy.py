@@ -9,6 +9,7 @@ import click
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.output_dir import output_dir
+from cascadia.report.numbers import plural
 
 if TYPE_CHECKING:
     from cascadia.planner.policies.choose import Chosen
@@ -64,8 +65,8 @@ def summary(chosen: "Chosen", rows: "list[Row]", late_max: float) -> str:
     price = f", {chosen.usd_per_hour:g} $/h" if chosen.usd_per_hour else ""
     bound = "" if chosen.bound is None else f"; nothing passes {chosen.bound:.2f}"
     lines = [
-        f"{chosen.group.workers} workers of kind {chosen.kind.name!r}{price}: policies {chosen.policies.kind!r}, "
-        f"{len(chosen.policies.levels)} levels{bound}",
+        f"{plural(chosen.group.workers, 'worker')} of kind {chosen.kind.name!r}{price}: "
+        f"policies {chosen.policies.kind!r}, {plural(len(chosen.policies.levels), 'level')}{bound}",
         "",
         f"{'':<16}{'accuracy':>9}{'late':>9}{'p50':>9}{'p99':>9}{'busy':>7}{'batch':>7}",
     ]

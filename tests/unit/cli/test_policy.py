@@ -1,6 +1,7 @@
 """`cascadia policy` writes what a router looks up, and says what comes nearest where nothing will do."""
 
 import json
+import re
 from pathlib import Path
 
 from cascadia.files.policies_file import read_policies
@@ -23,6 +24,7 @@ def test_workers_and_policies_are_chosen_written_and_told(tmp_path: Path) -> Non
 def test_people_see_the_rivals_side_by_side(tmp_path: Path) -> None:
     result = run("policy", str(written(tmp_path)), "--compare")
     assert result.exit_code == 0, result.output
+    assert re.match(r"(1 worker|(?!1 )\d+ workers) of kind .*, (1 level|(?!1 )\d+ levels)\b", result.stdout)
     names = [line.split()[0] for line in result.stdout.splitlines() if line]
     for name in ("mdp", "in-flight", "jellyfish+", "modelswitching", "gears", "greedy", "mixture"):
         assert name in names
