@@ -38,6 +38,16 @@ class Cluster(NamedTuple):
         answer.raise_for_status()
         return answer.json()
 
+    @contextlib.contextmanager
+    def loading(self) -> Iterator[None]:
+        """No engine that is started gets ready before the block ends: what waits for one cannot end before either."""
+        file = self.kubeconfig.with_name("loading")
+        file.touch()
+        try:
+            yield
+        finally:
+            file.unlink()
+
 
 def programs() -> Path:
     folder = os.environ.get("CASCADIA_K8S_BIN")

@@ -143,7 +143,12 @@ class Kubelets:
                     return False
                 await asyncio.sleep(LOOK_S)
             process.environment = environment
-        await asyncio.sleep(self.startup_s if isinstance(process, Engine) else 0.0)
+        if isinstance(process, Engine):
+            await asyncio.sleep(self.startup_s)
+            while self.folder.with_name("loading").exists():
+                if self._deleted(uid):
+                    return False
+                await asyncio.sleep(LOOK_S)
         await process.start()
         return True
 

@@ -65,9 +65,10 @@ def test_a_leader_killed_in_a_move_is_followed_by_another_that_ends_it(controlle
     until(lambda: "standing by" in controllers.log(1), "the second waits")
     known = len(controllers.history())
     with watching(on, SPACE) as seen:
-        controllers.give(AFTER)
-        controllers.until_said("step", since=known)
-        leader.kill()
+        with on.loading():
+            controllers.give(AFTER)
+            controllers.until_said("step", since=known)
+            leader.kill()
         assert "leading" not in controllers.log(1)
         entries = controllers.until_said("moved", since=known)
     kinds = [entry["kind"] for entry in entries[known:] if entry["kind"] != "step"]
