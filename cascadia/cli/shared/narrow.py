@@ -33,11 +33,6 @@ def _least_width(column: "Column", console: "Console") -> int:
     return max(size.maximum if whole else size.minimum for size in sizes)
 
 
-def _gap(table: "Table") -> int:
-    _, right, _, left = table.padding
-    return right + left + (table.box is not None)
-
-
 def _blocks(table: "Table") -> "RenderableType":
     from rich.console import Group
     from rich.table import Table
