@@ -1,11 +1,11 @@
 """The goal `rate`: the trace played as fast as some plan carries it and keeps every bound.
 
 A plan for a rate is what the goal `cost` finds at it, within the same pools and budget, and so is held to the same
-certificate of stability. Rates are halved between nothing and the bound of the linear program (`rate_bound.py`); that
-of the deployment which sustains most, latency aside, is asked for first, and none below what the deployments that
-sustain most keep as they are. Every combination of the pools is asked, so
-that one more is not worse than without it. A plan that is found to carry more within the bounds is not of the largest
-rate: planning goes on from it (`carried_on`). Where an API without a limit carries all there is no largest rate.
+certificate of stability. Rates are halved between what the deployments that sustain most keep as they are and the bound
+of the linear program (`rate_bound.py`); what they sustain, latency aside, is asked for first. Every combination of the
+pools is asked, so that one more is not worse than without it. A plan that is found to carry more within the bounds is
+not of the largest rate: planning goes on from it (`carried_on`). Where an API without a limit carries all there is no
+largest rate.
 """
 
 from collections.abc import Callable, Iterable

@@ -47,14 +47,18 @@ ROUNDING = 1e-9
 class Ceiling:
     """Dollars an hour of the cheapest that is known to hold within the bounds, where cost is what is sought: what costs
     more need not be simulated, and is `passed_over`. Without limit while none is known, and for other goals, unless
-    `any_goal` is as good.
+    `any_will_do` is as good.
     """
 
     state: Refinement
-    any_goal: bool = False
+    any_will_do: bool = False
     held: Candidate | None = None
     refused: set[object] = field(default_factory=set)
     passed_over: set[object] = field(default_factory=set)
+
+    def suffices(self) -> bool:
+        """Tells whether the search may end."""
+        return self.any_will_do and self.held is not None
 
     @property
     def usd_per_hour(self) -> float:
@@ -64,7 +68,7 @@ class Ceiling:
         """Asks for certificates of those that are cheaper than all that is known to hold, the cheapest first."""
         search = self.state.search
         problem = search.problem
-        if not self.any_goal and (problem.asked or problem.objective).goal != "cost":
+        if not self.any_will_do and (problem.asked or problem.objective).goal != "cost":
             return
         cheaper = (c for c in candidates if c.usd_per_hour < self.usd_per_hour and within_limits(problem, c))
         for c in sorted(cheaper, key=lambda c: rank(problem, c)):

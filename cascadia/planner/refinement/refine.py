@@ -142,11 +142,11 @@ def refine(
     # Half of the budget; the rest is for steps, which find what no composed latency promised.
     own = [*start, *_best_first(whole, WHOLE_NODES), *_best_first(ranked, simulations // 2)]
     # Remembered, while another process may still look for `starts`.
-    ahead, ceiling = replace(state, seen={}), Ceiling(state, any_goal=any_will_do)
+    ahead, ceiling = replace(state, seen={}), Ceiling(state, any_will_do)
     firsts = own[: len(start) + WHOLE_NODES + len(routings)]
     ceiling.lower(ahead.simulate(firsts))
-    if any_will_do and ceiling.held is not None:
-        return ceiling.held, [*ahead.seen.values()]
+    if ceiling.suffices():
+        return ceiling.held, list(ahead.seen.values())
     own = [*firsts, *filter(ceiling.admits, own[len(firsts) :])]
     ahead.simulate(own)
     starts = [*starts, *_wholly_elsewhere(search), *_beforehand(search, effort, equal_parts=equal_parts)]
@@ -157,6 +157,8 @@ def refine(
     progress(f"refine: {len(state.seen)} cascades simulated")
     climbed = [k for k in routings if state.menu(k)]
     _climb(state, simulations, climbed, light(search), ceiling)
+    if ceiling.suffices():
+        return ceiling.held, list(state.seen.values())
     if problem.objective.goal == "cost" and problem.objective.bounds and _trim(state):
         ceiling.lower(state.seen.values())
         spent = len(state.seen) + len(ceiling.passed_over)
@@ -289,7 +291,7 @@ def _climb(
     standing = Standing(state.search.problem)
     each = starts_of_each(simulations)
     while (spent := len(state.seen) + len(ceiling.passed_over)) < simulations:
-        if state.search.deadline.leaves_out("steps from the best deployments"):
+        if ceiling.suffices() or state.search.deadline.leaves_out("steps from the best deployments"):
             return
         standing.add(state.seen)
         here = next((c for c in standing.promising(each) if c.deployment.key not in expanded), None)

@@ -1,17 +1,23 @@
 """The goal `rate`: the trace played as fast as a plan carries it, within what the budget buys."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
+from cascadia.planner import plan as planning
+from cascadia.planner.infeasible.nearest import Planning
 from cascadia.planner.plan import plan
 from cascadia.planner.pool.largest_rate import carried_on
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.refinement.supersets import Found, best_of_parts
+from cascadia.planner.search.context import Search
 from cascadia.planner.spec.file import check_spec
 from cascadia.planner.stability.headroom import PRECISION, largest
 from cascadia.planner.stability.repeats import at_rate
@@ -55,6 +61,28 @@ def test_what_was_found_to_keep_the_bounds_is_the_plan_where_its_own_search_find
     found = plan(made, effort=LITTLE).plan
     assert found.predicted.rate_rps > made.workload.rate_rps
     assert found.predicted.e2e.p95_s <= 12.0
+
+
+def test_a_search_that_was_cut_short_has_not_found_that_there_is_no_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its no was taken for one: of 54 requests/s that could be, a busy machine planned for 1.1."""
+    made = asked(6.0)
+    whole = plan(made, effort=LITTLE).plan
+    now = 0.0
+    deadline = Deadline(60.0, clock=lambda: now)
+
+    def cut_short(asking: Callable[..., Planning], *arguments: Any) -> Planning:
+        def kept(search: Search) -> None:
+            nonlocal now
+            now = 50.0
+
+        return replace(asking(*arguments), kept=kept)
+
+    monkeypatch.setattr(planning, "asking", partial(cut_short, planning.asking))
+    result = plan(made, effort=LITTLE, deadline=deadline)
+    assert result.plan.predicted.rate_rps > whole.predicted.rate_rps / 2
+    assert any("the time limit left out" in note and "larger rates" in note for note in result.notes)
 
 
 def test_maximize_rate_needs_a_bar_on_quality() -> None:
