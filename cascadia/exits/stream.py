@@ -61,6 +61,7 @@ def by_certificate(
     path: Path,
     promise: Promise,
     stays: Bools,
+    *,
     keys: Sequence[bytes] | None = None,
 ) -> Run:
     """Certified exits. Those that stay (inputs), drawn before they are looked at, are fed back; others really leave.

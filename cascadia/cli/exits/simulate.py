@@ -59,7 +59,7 @@ def simulate(
     timing = about.timings[0]
     stays = np.random.default_rng(seed).random(len(seen)) < shadow
     keys = [key_of(reader.batch([text]), 0) for text in texts]
-    ours = by_certificate(seen, timing, about.active, about.path, promise, stays, keys).summary()
+    ours = by_certificate(seen, timing, about.active, about.path, promise, stays, keys=keys).summary()
     theirs = by_apparate(seen, timing, Budget(about.timings, ramp_budget), risk).summary()
     table = Table(title=f"{len(seen)} texts; risk at most {risk:.2%} with probability {confidence:g}")
     for column in ("way", "time saved", "work saved", "differs", "certified after", "withdrawn"):
