@@ -38,8 +38,8 @@ PLAINLY_LATE = 1.05
 LATE = 2
 """Past the search's deadline so many are tried in rank, and as many of the least loaded."""
 
-ASKED_AHEAD = 8
-"""So many certificates that are refused, before the search has ended, are enough."""
+ASKED_AHEAD = 2
+"""After so many refusals no more certificates are asked before the search has ended: one round tells little there."""
 ROUNDING = 1e-9
 
 
