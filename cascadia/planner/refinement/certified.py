@@ -42,6 +42,9 @@ ASKED_AHEAD = 2
 """After so many refusals no more certificates are asked before the search has ended: one round tells little there."""
 ROUNDING = 1e-9
 
+AT_ONCE = 4
+"""So many certificates at most are made together: each takes the memory of all its rounds."""
+
 
 @dataclass(eq=False)
 class Ceiling:
@@ -211,10 +214,14 @@ def _first_in_rank(
             break
         if refused and not state.search.deadline.passed:
             # Where one was refused the next mostly are.
-            state.certify_together(islice((c for c in ordered[at:] if not is_hopeless(c)), usable_cores()))
+            state.certify_together(islice((c for c in ordered[at:] if not is_hopeless(c)), _at_once()))
         if (found := _tried(state, c, refused)) is not None:
             return _best_settled(state, found, ordered[at + 1 :], refused)
     return None
+
+
+def _at_once() -> int:
+    return min(usable_cores(), AT_ONCE)
 
 
 def missed(problem: Problem, c: Candidate) -> bool:
@@ -255,7 +262,7 @@ def _best_settled(
         if rank(problem, c) >= rank(problem, found) or state.search.deadline.passed:
             break
         state.certify_together(
-            c for c in after[at : at + usable_cores()] if rank(problem, c) < rank(problem, found)
+            c for c in after[at : at + _at_once()] if rank(problem, c) < rank(problem, found)
         )
         other = _tried(state, c, refused)
         if other is not None and rank(problem, other) < rank(problem, found):
