@@ -9,7 +9,7 @@ import pytest
 
 from cascadia_traces.trace import Trace
 from tests.benchmarks.bench_planner import planning_steps
-from tests.benchmarks.bench_planner_cases import STEPS_OF_LADDER, grown, repeated, targets
+from tests.benchmarks.bench_planner_cases import STEPS_OF_LADDER, cheapest, grown, repeated, targets
 from tests.benchmarks.bench_planner_run import profiled, timed
 
 
@@ -25,7 +25,13 @@ def test_it_tells_how_it_is_used() -> None:
 
 
 def test_the_cases_and_their_seconds_are_those_asked_for() -> None:
-    assert [t.asked_s for t in targets()] == [3.0, 3.0, 3.0, 5.0, 60.0, 60.0, 30.0]
+    assert [t.asked_s for t in targets()] == [3.0, 3.0, 3.0, 3.0, 5.0, 5.0, 60.0, 60.0, 30.0]
+
+
+def test_the_least_cost_is_timed_too(tmp_path: Path) -> None:
+    """It took five times as long as the least latency, and stood nowhere."""
+    objective = cheapest(tmp_path).spec["objective"]
+    assert objective == {"minimize": "cost", "quantile": 0.95, "quality_min": 86, "latency_max_s": 25.0}
 
 
 def test_quick_growth_looks_at_the_same_things_at_fewer_sizes() -> None:
