@@ -104,17 +104,13 @@ def _climb(state: Refinement, whole: Mapping[int, Demand], routings: Sequence[in
     simulated beyond the first as a plan simulates."""
     problem = state.search.problem
     most = len(state.seen) + simulations
-    expanded: set[object] = set()
     standing, each = Standing(problem), starts_of_each(simulations)
     while len(state.seen) < most:
-        standing.add(state.seen)
-        here = next((c for c in standing.promising(each) if c.deployment.key not in expanded), None)
-        if here is None:
+        if (start := standing.next_start(state.seen, each)) is None:
             return
-        expanded.add(here.deployment.key)
-        best = here.deployment
-        others = [k for k in routings if k != best.routing and state.search.routings.alike(k, best.routing)]
-        beside = [*steps(best, whole, problem.cluster), *(Deployment(k, best.mixes) for k in others)]
+        here = start.deployment
+        others = [k for k in routings if k != here.routing and state.search.routings.alike(k, here.routing)]
+        beside = [*steps(here, whole, problem.cluster), *(Deployment(k, here.mixes) for k in others)]
         state.simulate([d for d in beside if d.key not in state.seen][: most - len(state.seen)])
 
 

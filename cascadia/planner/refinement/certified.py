@@ -214,7 +214,7 @@ def _first_in_rank(
             break
         if refused and not state.search.deadline.passed:
             # Where one was refused the next mostly are.
-            state.certify_together(islice((c for c in ordered[at:] if not is_hopeless(c)), _at_once()))
+            state.certify_together(c for c in ordered[at : at + _at_once()] if not is_hopeless(c))
         if (found := _tried(state, c, refused)) is not None:
             return _best_settled(state, found, ordered[at + 1 :], refused)
     return None

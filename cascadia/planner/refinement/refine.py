@@ -287,17 +287,12 @@ def _climb(
     """Steps to better neighbours from the best candidates, until none helps or the budget is spent, of which those that
     the `ceiling` spares take their part: above it only steps down are taken.
     """
-    expanded: set[object] = set()
-    standing = Standing(state.search.problem)
-    each = starts_of_each(simulations)
+    standing, each = Standing(state.search.problem), starts_of_each(simulations)
     while (spent := len(state.seen) + len(ceiling.passed_over)) < simulations:
         if ceiling.suffices() or state.search.deadline.leaves_out("steps from the best deployments"):
             return
-        standing.add(state.seen)
-        here = next((c for c in standing.promising(each) if c.deployment.key not in expanded), None)
-        if here is None:
+        if (here := standing.next_start(state.seen, each)) is None:
             return
-        expanded.add(here.deployment.key)
         room = simulations - spent
         steps = [
             d

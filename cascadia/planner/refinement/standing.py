@@ -29,6 +29,7 @@ class Standing:
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
         self._known = 0
+        self._left: set[object] = set()
         self._within: list[tuple[tuple[float, ...], int, Candidate]] = []
         self._beyond: list[tuple[tuple[float, float], int, tuple[float, ...], Candidate]] = []
 
@@ -41,6 +42,14 @@ class Standing:
                 insort(self._within, (rank(problem, c), self._known, c))
             else:
                 insort(self._beyond, ((strain(problem, c), c.latency_s), self._known, rank(problem, c), c))
+
+    def next_start(self, seen: Mapping[object, Candidate], each: int) -> Candidate | None:
+        """The most promising of `seen`, which only grows, that was not told before; None where none is left."""
+        self.add(seen)
+        here = next((c for c in self.promising(each) if c.deployment.key not in self._left), None)
+        if here is not None:
+            self._left.add(here.deployment.key)
+        return here
 
     def promising(self, each: int) -> Iterator[Candidate]:
         """The best few, and the few that would be better still and are the least beyond the latency bound.
