@@ -64,7 +64,7 @@ from cascadia.planner.refinement.mixed_search import least_quality, where_none
 from cascadia.planner.refinement.nearly_full import carried, fullest, nearly_full
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, refine
 from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
-from cascadia.planner.refinement.thrift import LOOSER, TIGHTER, on_the_slope
+from cascadia.planner.refinement.thrift import LOOSER, TIGHTER, fastest_for_as_much, on_the_slope
 from cascadia.planner.routing.dominance import non_dominated
 from cascadia.planner.routing.frontier import all_routings, undominated
 from cascadia.planner.routing.guarantee import with_bounds
@@ -348,9 +348,9 @@ def _with_cheaper(found: Found) -> tuple[Found, tuple[Candidate, ...]]:
     objective, thrift = found.search.problem.objective, found.thrift
     if objective.goal == "cost":
         assert found.best is not None
-        return _with_slope(
-            found, found.best, found.candidates, [t * found.best.latency_s for t in TIGHTER]
-        ), ()
+        best, candidates = fastest_for_as_much(found.search, found.loop, found.best, found.candidates)
+        found = replace(found, best=best)
+        return _with_slope(found, best, candidates, [t * best.latency_s for t in TIGHTER]), ()
     if thrift is None or not (objective.goal == "quality" or objective.within > 0):
         return found, ()
     limits_s = [t * thrift.best.latency_s for t in LOOSER] if objective.goal == "latency" else []

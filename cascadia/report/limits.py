@@ -84,8 +84,8 @@ def _budget(plan: Plan) -> Iterable[Limit]:
     if budget is None:
         return
     pools = plan.cluster.pools
-    rented = sum((pool.rented or 0) * pool.usd_per_node_hour for pool in pools)
-    least = min(pool.usd_per_node_hour for pool in pools)
+    rented = sum((pool.rented or 0) * pool.usd_per_unit_hour for pool in pools)
+    least = min(pool.usd_per_unit_hour for pool in pools)
     yield Limit("Budget", f"{usd(rented)}/h of {usd(budget)}/h", rented + least > budget)
 
 

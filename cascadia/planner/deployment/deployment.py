@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.options import Mix
-from cascadia.planner.tables.packing import fits, units_needed
+from cascadia.planner.tables.packing import fits, paid_usd_per_hour, units_needed
 
 CENT = 0.005
 """Of a budget: prices are sums of rounded numbers."""
@@ -15,20 +15,23 @@ CENT = 0.005
 class Deployment:
     """`routing` is an index into the frontier; `mixes` are by stage index, the judge's under `JUDGE`.
 
-    `key` is the same for deployments that a simulation does not tell apart.
+    `key` is the same for deployments that a simulation does not tell apart. `usd_per_hour` is what is paid: for whole
+    nodes, where these are; `in_use_usd` is of its GPUs alone.
     """
 
     routing: int
     mixes: tuple[tuple[int, Mix], ...]
     key: object = field(init=False, repr=False, compare=False)
+    in_use_usd: float = field(init=False, repr=False, compare=False)
     usd_per_hour: float = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         # Both are asked for again with each step of a search, of all that it has looked at.
         alike = tuple([(stage, _alike(mix)) for stage, mix in self.mixes])
         object.__setattr__(self, "key", (self.routing, alike))
-        usd = sum([r.shape.usd_per_hour * r.count for _, mix in self.mixes for r in mix])
-        object.__setattr__(self, "usd_per_hour", usd)
+        counts = [(r.shape, r.count) for _, mix in self.mixes for r in mix]
+        object.__setattr__(self, "in_use_usd", sum([shape.usd_per_hour * n for shape, n in counts]))
+        object.__setattr__(self, "usd_per_hour", paid_usd_per_hour(counts))
 
     def mix(self, stage: int) -> Mix:
         return dict(self.mixes).get(stage, ())

@@ -1,7 +1,7 @@
 """Options of a stage: a short list of mixes of replicas, from the fewest GPUs to the lowest latency."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 from cascadia.domain.cluster import Cluster
 from cascadia.planner.allocation.demand import Demand, Replicas
 from cascadia.planner.allocation.knapsack import EPS, cover, mix
+from cascadia.planner.tables.packing import packing_rows
 from cascadia.planner.tables.tables import StageTable
 
 Mix = tuple[Replicas, ...]
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,29 @@ class Option:
     @property
     def key(self) -> tuple[tuple[str, int, int, int], ...]:
         return tuple((r.shape.pool, r.shape.tp, r.shape.pp, r.count) for r in self.replicas)
+
+
+def idle_usd(choices: Sequence[Sequence[Option]], grid: Ints) -> Floats:
+    """Dollars an hour (m) of GPUs that combinations of options [m, demands] leave idle on nodes that are paid for
+    whole.
+    """
+    shapes = list({id(r.shape): r.shape for c in choices for o in c for r in o.replicas}.values())
+    usd = np.zeros(len(grid))
+    for pool in {s.pool: s.by_node for s in shapes if s.by_node is not None}.values():
+        rows = packing_rows(replace(pool, nodes=1), shapes)
+        weights = [{id(s): w for s, w in zip(shapes, row.weights, strict=True)} for row in rows]
+        taken = [_of_each(weight, choices, grid) for weight in weights]
+        nodes = np.max([-(-units // row.limit) for units, row in zip(taken, rows, strict=True)], axis=0)
+        # The first row is of single GPUs.
+        usd += (nodes * pool.gpus_per_node - taken[0]) * pool.paid_usd_per_gpu_hour
+    return usd
+
+
+def _of_each(weight: dict[int, int], choices: Sequence[Sequence[Option]], grid: Ints) -> Ints:
+    total = np.zeros(len(grid), np.int64)
+    for d, c in enumerate(choices):
+        total += np.array([sum(weight[id(r.shape)] * r.count for r in o.replicas) for o in c])[grid[:, d]]
+    return total
 
 
 def options(

@@ -15,7 +15,7 @@ from cascadia.domain.workload import Workload
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.levels import reached_s
-from cascadia.planner.deployment.options import Option, options, thinned
+from cascadia.planner.deployment.options import Option, idle_usd, options, thinned
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.search import elsewhere
 from cascadia.planner.search.composition import Composer, best_combinations, descend, promised
@@ -265,7 +265,8 @@ def rank(problem: Problem, c: Candidate) -> tuple[float, ...]:
     if goal == "latency":
         return c.latency_s, c.usd_per_hour
     if goal == "cost":
-        return c.usd_per_hour, c.latency_s
+        # Where nodes are paid for whole, the way to one node less goes by GPUs that idle.
+        return c.usd_per_hour, c.deployment.in_use_usd, c.latency_s
     # Not by price: what is as good for less is looked for once the best quality is known
     # (`cheapest_as_good`).
     return -c.quality_lower, c.latency_s
@@ -386,13 +387,14 @@ def combine(
     stages = list(menu)
     choices, grid, latency, levels = composed(state, composer, routing, menu, effort)
     apis_usd = elsewhere.usd_per_hour(search, routing)
-    usd = np.full(len(grid), apis_usd)
+    in_use_usd = np.full(len(grid), apis_usd)
     for d, c in enumerate(choices):
-        usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
+        in_use_usd += np.array([o.usd_per_hour for o in c])[grid[:, d]]
+    usd = in_use_usd + idle_usd(choices, grid)
     goal = problem.objective.goal
-    keys = [usd, latency] if goal == "cost" else [latency, usd]
+    keys = [latency, in_use_usd, usd] if goal == "cost" else [in_use_usd, usd, latency]
     late = _strains(problem, latency, levels) > within * NEARLY
-    order = np.lexsort((keys[1], keys[0], late | ~np.isfinite(latency)))
+    order = np.lexsort((*keys, late | ~np.isfinite(latency)))
     ranked: list[Ranked] = []
     for at in order.tolist():
         if not np.isfinite(latency[at]) or len(ranked) >= 40:

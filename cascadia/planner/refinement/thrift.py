@@ -15,10 +15,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import astuple, dataclass, replace
 
 from cascadia.domain.objective import Objective
+from cascadia.planner.deployment.deployment import CENT
 from cascadia.planner.refinement.certified import best_ahead, first_certified
+from cascadia.planner.refinement.neighbours import neighbours
 from cascadia.planner.refinement.refine import EFFORT, Candidate, Effort, refine
 from cascadia.planner.refinement.shortlist import shortlist
-from cascadia.planner.refinement.state import Ranked, Refinement, combine, composer, within_limits
+from cascadia.planner.refinement.state import Ranked, Refinement, combine, composer, rank, within_limits
 from cascadia.planner.search.bilevel import BilevelResult
 from cascadia.planner.search.context import Search
 
@@ -33,6 +35,8 @@ LOOSER, TIGHTER = (1.1, 1.25, 1.5, 2.0, 3.0), (0.9, 0.75, 0.6, 0.45, 0.3)
 """Multiples of the least latency, and of the cheapest plan's, at each of which the cheapest deployments by composition
 are simulated."""
 STARTS = 3
+STEPS = 8
+"""So many at most from the cheapest to what is faster for as much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,8 +127,12 @@ def _cheapest(
     """The cheapest that is certified `under` its bounds; what was asked is kept in `known`."""
     state = Refinement(under, under.simulator, loop.references, seen=known)
     chosen = first_certified(state, _by_cost(under, known.values())) or best
-    # All that cost less may have failed their certificates.
-    chosen = best if chosen.usd_per_hour > best.usd_per_hour else chosen
+    # All that cost less may have failed their certificates; and GPUs that are paid for all the same are not spared.
+    idles = chosen.deployment.usd_per_hour > chosen.deployment.in_use_usd
+    spares = chosen.usd_per_hour < best.usd_per_hour or (
+        chosen.usd_per_hour == best.usd_per_hour and not idles
+    )
+    chosen = chosen if spares else best
     known[chosen.deployment.key] = chosen
     return chosen
 
@@ -149,6 +157,34 @@ def _by_cost(under: Search, candidates: Iterable[Candidate]) -> list[Candidate]:
     bar = under.problem.objective.quality_min or 0.0
     good = (c for c in candidates if c.quality_lower >= bar and within_limits(under.problem, c))
     return sorted(good, key=lambda c: (c.usd_per_hour, c.deployment.gpus, c.latency_s))
+
+
+def fastest_for_as_much(
+    search: Search, loop: BilevelResult, best: Candidate, candidates: Iterable[Candidate]
+) -> tuple[Candidate, tuple[Candidate, ...]]:
+    """The fastest that costs no more than the `best`, the cheapest, where nodes are paid for whole and some of its GPUs
+    idle. With it come all `candidates`, and those that were tried here.
+    """
+    known = {c.deployment.key: c for c in (*candidates, best)}
+    if best.deployment.usd_per_hour <= best.deployment.in_use_usd + CENT or search.deadline.passed:
+        return best, tuple(known.values())
+    problem, most_usd = search.problem, best.usd_per_hour + CENT
+    sought = replace(problem.objective, goal="latency", within=0.0)
+    under = replace(search, problem=replace(problem, objective=sought, asked=problem.objective))
+    state = Refinement(under, search.simulator, loop.references, seen=known)
+
+    def as_cheap() -> list[Candidate]:
+        return [c for c in known.values() if c.usd_per_hour <= most_usd and within_limits(under.problem, c)]
+
+    here = best
+    for _ in range(STEPS):
+        steps = neighbours(state, here.deployment, [here.deployment.routing], [])
+        state.simulate(d for d in steps if d.usd_per_hour + here.elsewhere_usd <= most_usd)
+        ahead = min(as_cheap(), key=lambda c: rank(under.problem, c), default=best)
+        if ahead is here:
+            break
+        here = ahead
+    return first_certified(state, as_cheap()) or best, tuple(known.values())
 
 
 def on_the_slope(

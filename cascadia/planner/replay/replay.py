@@ -38,7 +38,7 @@ from cascadia.planner.routing.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, De
 from cascadia.planner.search.context import longest_request
 from cascadia.planner.stability.capacity_shares import Capacities
 from cascadia.planner.stability.certificate import Certificate, certify, settle
-from cascadia.planner.tables.shapes import Shape
+from cascadia.planner.tables.shapes import Shape, paid_by_node
 from cascadia_sim.cascade.cascade import CascadeRun
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape, replica_timing
 from cascadia_sim.iteration.engine_config import EngineConfig
@@ -127,7 +127,6 @@ def replay(
     run, decisions = played.run, played.decided
     notes = (*notes, *_notes(plan, table, rounds))
     quality = _quality(plan, table, decisions, simulator.problem)
-    usd = sum(_usd(plan, g) for g in plan.groups)
     shares = Capacities().shares(
         simulator.problem if geared else problem, found, decisions if geared else own
     )
@@ -135,7 +134,7 @@ def replay(
         simulator.problem,
         run,
         run.arrival_ps,
-        usd_per_hour=usd,
+        usd_per_hour=found.usd_per_hour,
         stage_bound_s=plan.proof.objective_s,
         quality=quality,
         shares=shares,
@@ -323,7 +322,8 @@ def _mix(
                 "cut the trace's long requests, or plan for this trace",
             ) from error
         usd_per_hour = group.tp * group.pp * pool.paid_usd_per_gpu_hour
-        shape = Shape(group.pool, group.tp, group.pp, timing, usd_per_hour, pool.there)
+        by_node = pool if paid_by_node(plan.cluster, pool) else None
+        shape = Shape(group.pool, group.tp, group.pp, timing, usd_per_hour, pool.there, by_node)
         # A level is how many such replicas the stage's requests are spread over.
         found.append(Replicas(shape, group.count, group.count / max(group.share, 1e-9)))
     return tuple(found)
@@ -374,7 +374,3 @@ def _quality(
         return plan.predicted.quality
     mean = float(table.quality[decisions.answered_by, problem.workload.row].mean())
     return QualityPrediction(mean, mean, 0.0, "mean over the replayed requests", len(table))
-
-
-def _usd(plan: Plan, group: ReplicaGroup) -> float:
-    return group.gpus * plan.cluster.pool(group.pool).paid_usd_per_gpu_hour

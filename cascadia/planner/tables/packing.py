@@ -9,7 +9,7 @@ Johnson 1987), so fitting is exactly, for every size t:
 A group that itself spans nodes (size above gpus_per_node) takes whole nodes and counts as that many.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -68,6 +68,15 @@ def units_needed(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> int:
     if pool.rent == "gpu":
         return sum(shape.gpus * count for shape, count in counts if shape.pool == pool.name)
     return nodes_needed(pool, counts)
+
+
+def paid_usd_per_hour(counts: Sequence[tuple[Shape, int]]) -> float:
+    """Price of so many replicas of each shape: of the nodes that hold them, where these are paid for whole, and of
+    their GPUs elsewhere.
+    """
+    usd = sum([shape.usd_per_hour * count for shape, count in counts if shape.by_node is None])
+    whole = {shape.pool: shape.by_node for shape, _ in counts if shape.by_node is not None}
+    return usd + sum([nodes_needed(pool, counts) * pool.usd_per_node_hour for pool in whole.values()])
 
 
 def fits(pool: Pool, counts: Iterable[tuple[Shape, int]]) -> bool:

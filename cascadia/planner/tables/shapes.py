@@ -34,7 +34,8 @@ class Shape:
     """One replica of a model: `tp * pp` GPUs of a pool, how fast it is, and the share (0-1) of the time that it is
     there.
 
-    `key` tells it from the other shapes of its stage.
+    `usd_per_hour` is of its GPUs. `by_node`: its pool, where whole nodes are what is paid for. `key` tells it from the
+    other shapes of its stage.
     """
 
     pool: str
@@ -43,6 +44,7 @@ class Shape:
     timing: ReplicaTiming
     usd_per_hour: float
     there: float = 1.0
+    by_node: Pool | None = None
     key: tuple[str, int, int, int, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -77,6 +79,8 @@ def shapes(
     worst = ""
     for pool in cluster.pools:
         fitting, why = _fitting(architecture, config, pool, min_kv_tokens)
+        if paid_by_node(cluster, pool):
+            fitting = [replace(shape, by_node=pool) for shape in fitting]
         found += fitting if needless_too else _worthwhile(fitting)
         worst = why or worst
     if not found:
@@ -84,6 +88,11 @@ def shapes(
         enough = (_enough(architecture, config, pool, min_kv_tokens) for pool in cluster.pools)
         raise _fits_nowhere(name, why, min(filter(None, enough), key=lambda pool: pool.gpus, default=None))
     return tuple(sorted(found, key=lambda s: (s.gpus, s.pool, s.tp)))
+
+
+def paid_by_node(cluster: Cluster, pool: Pool) -> bool:
+    """Tells whether whole nodes of a pool are paid for: under a budget, unless GPUs are rented one by one."""
+    return cluster.budget_usd_per_hour is not None and pool.rent == "node"
 
 
 def _fits_nowhere(name: str, why: str, enough: Pool | None) -> BadInput | Infeasible:
