@@ -62,6 +62,14 @@ def test_service_levels_bind_within_a_tenth() -> None:
     }
 
 
+def test_gpus_that_are_rented_one_by_one_are_paid_for_one_by_one() -> None:
+    """They were once counted as nodes."""
+    plan = sample_plan()
+    pools = (replace(plan.cluster.pools[0], rented=5, rent="gpu", usd_per_gpu_hour=2.0),)
+    plan = replace(plan, cluster=replace(plan.cluster, pools=pools, budget_usd_per_hour=11.0))
+    assert found(plan)["Budget"] == Limit("Budget", "$10.00/h of $11.00/h", True)
+
+
 def test_a_budget_binds_where_no_further_node_can_be_paid() -> None:
     plan = sample_plan()
     pool = plan.cluster.pools[0]
