@@ -1,6 +1,6 @@
 """A cascade plan: which replicas, which thresholds, and what is to be expected of them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any, Literal
 
@@ -562,6 +562,16 @@ class Plan:
     @property
     def gpus(self) -> int:
         return sum(group.gpus for group in self.groups)
+
+    def usd_per_hour_of(self, groups: Iterable[ReplicaGroup]) -> float:
+        """Price of some of its replicas: with their part of what idles on nodes that are rented whole."""
+        return sum(group.gpus * self._usd_per_gpu_hour(group.pool) for group in groups)
+
+    def _usd_per_gpu_hour(self, name: str) -> float:
+        pool = self.cluster.pool(name)
+        if not pool.rented:
+            return pool.paid_usd_per_gpu_hour
+        return pool.rented * pool.usd_per_unit_hour / self.gpus_by_pool()[name]
 
     @property
     def judges(self) -> bool:

@@ -36,12 +36,11 @@ def planned_document(plan: Plan) -> dict[str, Any]:
 
 
 def _stage(plan: Plan, groups: Sequence[ReplicaGroup], seen: StagePrediction) -> dict[str, Any]:
-    usd = sum(plan.cluster.pool(group.pool).paid_usd_per_gpu_hour * group.gpus for group in groups)
     told = {
         "reached": seen.reached,
         "answered": seen.accepted,
         "p95_s": seen.latency.p95_s,
-        "usd_per_hour": usd,
+        "usd_per_hour": plan.usd_per_hour_of(groups),
     }
     return {**_rounded(told), "replicas": sum(group.count for group in groups)}
 

@@ -7,7 +7,7 @@ the plan found that they can be, so that a stage which the plan keeps half idle 
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
-from cascadia.domain.plan import Plan, StagePlan, StagePrediction
+from cascadia.domain.plan import Plan, StagePrediction
 
 HOUR_S = 3600.0
 MILLION = 1e6
@@ -31,7 +31,7 @@ def token_costs(plan: Plan) -> TokenCosts | None:
     away = any(stage.external is not None for stage in deployed)
     if not deployed or away or not all(sustained.values()):
         return None
-    priced = {stage.name: _usd_per_hour(plan, stage) for stage in deployed}
+    priced = {stage.name: plan.usd_per_hour_of(stage.replicas) for stage in deployed}
     in_usd = all(priced.values())
     if not in_usd and any(priced.values()):
         return None
@@ -49,7 +49,11 @@ def token_prices(plan: Plan) -> dict[str, tuple[float, float]]:
         if stage.external is not None:
             api = stage.external
             found[stage.name] = api.usd_per_million_input_tokens, api.usd_per_million_output_tokens
-        elif stage.deployed and sustained[stage.name] and (usd_per_hour := _usd_per_hour(plan, stage)):
+        elif (
+            stage.deployed
+            and sustained[stage.name]
+            and (usd_per_hour := plan.usd_per_hour_of(stage.replicas))
+        ):
             usd = float(f"{MILLION * usd_per_hour / (HOUR_S * sustained[stage.name]):.4g}")
             found[stage.name] = usd, usd
     return found
@@ -73,7 +77,3 @@ def _tokens_per_s(predicted: StagePrediction | None) -> float:
     if predicted is None or not predicted.load:
         return 0.0
     return predicted.tokens_per_s / predicted.load
-
-
-def _usd_per_hour(plan: Plan, stage: StagePlan) -> float:
-    return sum(plan.cluster.pool(group.pool).paid_usd_per_gpu_hour * group.gpus for group in stage.replicas)

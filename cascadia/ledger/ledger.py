@@ -13,7 +13,7 @@ from math import fsum
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
-from cascadia.domain.plan import Deployed, Plan, StagePlan
+from cascadia.domain.plan import Plan, StagePlan
 from cascadia.domain.prices import MILLION, token_prices
 from cascadia.ledger.log import Use
 
@@ -57,7 +57,7 @@ def ledger(plan: Plan, use: Use, hours: float, bill_usd: float | None = None) ->
         if stage.deployed and stage.name not in prices:
             raise _unpriced(plan, stage)
     bills = {
-        stage.name: _usd_per_hour(plan, stage) * hours if stage.external is None else None
+        stage.name: plan.usd_per_hour_of(stage.replicas) * hours if stage.external is None else None
         for stage in plan.stages
         if stage.deployed
     }
@@ -69,7 +69,7 @@ def ledger(plan: Plan, use: Use, hours: float, bill_usd: float | None = None) ->
     charged = [
         entry for stage in plan.stages if stage.external for entry in _api(stage.name, stage.external, use)
     ]
-    judging = _usd_per_hour(plan, plan.judge) * hours
+    judging = plan.usd_per_hour_of(plan.judge.replicas) * hours
     planned = fsum((*(bill or 0.0 for bill in bills.values()), *(entry.usd for entry in charged), judging))
     if bill_usd is not None and not planned:
         raise BadInput("--bill", "nothing was used that it could be shared by", "leave it out")
@@ -88,7 +88,7 @@ def ledger(plan: Plan, use: Use, hours: float, bill_usd: float | None = None) ->
 
 
 def _unpriced(plan: Plan, stage: StagePlan) -> BadInput:
-    if _usd_per_hour(plan, stage):
+    if plan.usd_per_hour_of(stage.replicas):
         return BadInput("plan", f"does not say what {stage.name} gets done", "plan anew")
     return BadInput(
         "plan", "its GPUs have no price", "write usd_per_gpu_hour into the spec's pools, and plan anew"
@@ -126,7 +126,3 @@ def _judge(bill: float, use: Use) -> Iterator[Entry]:
     for key, verdicts in use.verdicts.items():
         if verdicts:
             yield Entry(key, JUDGE, verdicts, 0, bill * verdicts / total)
-
-
-def _usd_per_hour(plan: Plan, unit: Deployed) -> float:
-    return sum(plan.cluster.pool(group.pool).paid_usd_per_gpu_hour * group.gpus for group in unit.replicas)

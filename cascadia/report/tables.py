@@ -140,7 +140,7 @@ def _replica_row(
         Cell(_precision(held.quantization or held.config.quantization)),
         Cell(f"{held.max_model_len:,} tokens"),
         Cell(f"{held.config.max_num_batched_tokens:,} tokens"),
-        Cell(f"{usd(group.gpus * pool.paid_usd_per_gpu_hour)}/h"),
+        Cell(f"{usd(plan.usd_per_hour_of([group]))}/h"),
     )
 
 

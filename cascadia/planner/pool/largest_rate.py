@@ -57,18 +57,24 @@ def largest_factor(
 ) -> float:
     """The largest multiple of the rate that is kept on one of `parts` of the pools, to `PRECISION`; 0: none.
 
-    `carries`: what a deployment keeps, told without a search; those that sustain the most are asked that first. A part
-    whose bound is below what another keeps is not asked about (as Kairos+ prunes, Alg. 1).
+    `carries`: what a deployment keeps, told without a search; those that sustain the most are asked that first, of all
+    parts. These are asked by falling bound, then, and none whose bound is below what another keeps (as Kairos+ prunes,
+    Alg. 1).
     """
-    best = 0.0
+    best, hopes = 0.0, []
     for search in parts:
         if search.deadline.leaves_out(LARGER):
             break
-        rate = search.problem.workload.rate_rps
         hope = _hope(search)
         best = max([best, *(carries(search, d) for d in hope.capable)])
+        hopes.append((search, hope))
+    # Of equals the one of fewer pools is asked sooner.
+    for search, hope in sorted(hopes, key=lambda known: (not known[1].unbounded, -known[1].bound)):
         if hope.bound <= best * (1 + PRECISION) and not hope.unbounded:
             continue
+        if search.deadline.leaves_out(LARGER):
+            break
+        rate = search.problem.workload.rate_rps
         names = " and ".join(pool.name for pool in search.problem.cluster.pools)
 
         def holds(factor: float, search: Search = search, names: str = names, rate: float = rate) -> bool:

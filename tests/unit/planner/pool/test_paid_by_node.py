@@ -83,6 +83,10 @@ def test_a_plan_costs_what_its_nodes_do_and_a_replay_says_the_same(tmp_path: Pat
     result = plan(made, effort=FEW)
     predicted = result.plan.predicted
     assert predicted.usd_per_hour == pytest.approx(rent_usd(result)) == pytest.approx(8.0)
+    twice = replace(made.cluster.pools[0], rented=2)
+    idle = replace(result.plan, cluster=replace(result.plan.cluster, pools=(twice,)))
+    for told, paid_usd in ((result.plan, 8.0), (idle, 16.0)):
+        assert sum(told.usd_per_hour_of(s.replicas) for s in told.stages) == pytest.approx(paid_usd)
     again = replay(result.plan, traffic(60, 60.0), folder=tmp_path)
     assert again.predicted.usd_per_hour == pytest.approx(predicted.usd_per_hour)
 
