@@ -1,7 +1,7 @@
 """Routes that FastAPI serves: models, health, metrics, version, and the description of the whole API."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from fastapi import FastAPI, Request, Response
@@ -57,6 +57,9 @@ class Public(Protocol):
 
     @property
     def all_stages(self) -> list[Stage]: ...
+
+    @property
+    def aliases(self) -> Mapping[str, str]: ...
 
     @property
     def ready(self) -> bool: ...
@@ -194,9 +197,11 @@ def _add_models(app: FastAPI, router: Public) -> None:
         responses={404: {"description": "None of that name."}},
     )
     async def one_model(model: str) -> JSONResponse:
+        # What was served once still answers (`aliases`), and says who does, as vLLM does of adapters.
+        stands_in = router.aliases.get(model)
         for entry in models():
-            if entry["id"] == model:
-                return JSONResponse(entry)
+            if entry["id"] == (stands_in or model):
+                return JSONResponse(entry if stands_in is None else entry | {"id": model, "root": stands_in})
         error = ApiError(
             404, "model_not_found", f"The model {model[:100]!r} is not served here.", param="model"
         )

@@ -4,7 +4,7 @@ POSTs of the OpenAI API go to `service`, everything else to `routes`: FastAPI ap
 validation cost more than the whole of a request's way through `service`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -107,6 +107,10 @@ class Router:
     def all_stages(self) -> list[Stage]:
         """The judge's own among them, last."""
         return self.active_plan.all_stages
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        return self.service.aliases
 
     @property
     def replicas(self) -> Iterator[tuple[Stage, Replica]]:

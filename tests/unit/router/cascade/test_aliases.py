@@ -41,13 +41,19 @@ def test_a_name_stays_when_a_plan_leaves_its_stage_out_and_the_answer_says_whose
                 again = await up.chat("medium")
                 up.router.swap(replace(fewer, stages=fewer.stages[:1]))
                 last = [await up.chat(name) for name in ("medium", "large", "small")]
+                one = (await up.client.get("/v1/models/medium")).json()
+                listed = (await up.client.get("/v1/models")).json()["data"]
                 up.router.swap(every)
+                own = (await up.client.get("/v1/models/medium")).json()
                 back = await up.chat("medium")
                 unknown = await up.chat("huge")
         assert (again.status_code, again.headers["x-cascadia-alias"]) == (200, "large")
         assert again.json()["choices"][0]["message"]["content"] == "l"
         assert large.requests[0]["model"] == "large-model"
         assert [answer.headers.get("x-cascadia-alias") for answer in last] == ["small", "small", None]
+        assert (one["id"], one["root"]) == ("medium", "small")
+        assert "medium" not in {model["id"] for model in listed}
+        assert (own["id"], own.get("root")) == ("medium", None)
         assert "x-cascadia-alias" not in back.headers
         assert back.json()["choices"][0]["message"]["content"] == "m"
         assert unknown.status_code == 404
