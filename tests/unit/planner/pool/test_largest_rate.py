@@ -12,12 +12,13 @@ from cascadia.domain.errors import BadInput, Infeasible
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.planner import plan as planning
+from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.infeasible.nearest import Planning
 from cascadia.planner.plan import plan
-from cascadia.planner.pool.largest_rate import carried_on
+from cascadia.planner.pool.largest_rate import carried_on, for_a_rate, largest_factor
 from cascadia.planner.refinement.refine import Effort
-from cascadia.planner.refinement.supersets import Found, best_of_parts
-from cascadia.planner.search.context import Search
+from cascadia.planner.refinement.supersets import Found, best_of_parts, parts
+from cascadia.planner.search.context import Search, on_pools
 from cascadia.planner.spec.file import check_spec
 from cascadia.planner.stability.headroom import PRECISION, largest
 from cascadia.planner.stability.repeats import at_rate
@@ -124,3 +125,27 @@ def test_the_largest_rate_is_the_same_however_fast_the_trace_is() -> None:
     """A trace ten thousand times as fast as anything carries was once put down to too few GPUs."""
     once, fast = (plan(at_rate(asked(6.0), times), effort=LITTLE).plan for times in (1.0, 1e4))
     assert fast.predicted.rate_rps == pytest.approx(once.predicted.rate_rps, rel=3 * PRECISION)
+
+
+def test_pools_are_searched_by_falling_bound_once_all_have_said_what_they_carry_as_they_are() -> None:
+    """One after the other, the time went to the pools that carry the least."""
+    made = for_a_rate(replace(offered(24.0), objective=RATE))
+    said: list[str] = []
+
+    def names(part: Search) -> str:
+        return "+".join(pool.name for pool in part.problem.cluster.pools)
+
+    def carries(part: Search, _: Deployment) -> float:
+        said.append(f"{names(part)} carries")
+        return 0.0
+
+    def keeps(part: Search, _: float) -> bool:
+        said.append(f"{names(part)} searched")
+        return False
+
+    with planning.open_search(made) as search:
+        each = [part for pools in parts(made.cluster) if (part := on_pools(search, pools)) is not None]
+        assert largest_factor(each, keeps, lambda _: None, carries) == 0.0
+    order = list(dict.fromkeys(said))
+    assert {line.split()[0] for line in order[:3]} == {"dear", "cheap", "dear+cheap"}
+    assert order[3:] == ["dear+cheap searched", "dear searched", "cheap searched"]
