@@ -46,19 +46,17 @@ class Layout:
 
 OPENAI_BODIES = ("", "response.", "response.body.")
 
+_LENGTHS = {
+    "arrival_s": ("timestamp",),
+    "input_tokens": ("input_length",),
+    "output_tokens": ("output_length",),
+    "prompt_id": ("prompt_id",),
+    "session_id": ("session_id",),
+}
+
 LAYOUTS = (
-    Layout(
-        "mooncake",
-        (("timestamp", "input_length", "output_length"),),
-        {
-            "arrival_s": ("timestamp",),
-            "input_tokens": ("input_length",),
-            "output_tokens": ("output_length",),
-            "prompt_id": ("prompt_id",),
-            "session_id": ("session_id",),
-        },
-        unit=MILLISECONDS,
-    ),
+    Layout("qwen", (("timestamp", "input_length", "output_length", "parent_chat_id"),), _LENGTHS),
+    Layout("mooncake", (("timestamp", "input_length", "output_length"),), _LENGTHS, unit=MILLISECONDS),
     Layout(
         "litellm",
         (("startTime", "completion_tokens"), ("startTime", "call_type")),

@@ -54,7 +54,7 @@ def trace(
     from cascadia_traces.formats.writing import write_trace
 
     found = _records(output, out, **source)
-    if found.format == "mooncake" and "hash_ids" in found.columns:
+    if found.format in ("mooncake", "qwen") and "hash_ids" in found.columns:
         output.note("its hash_ids are left out; `cascadia trace convert` keeps them, for prefix caches")
     made = trace_of(
         found,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cascadia.cli.shared.progress import Step
     from cascadia_traces.trace import Trace
 
-FORMATS = ("azure", "mooncake", "burstgpt", "openai", "csv", "jsonl", "parquet")
+FORMATS = ("azure", "mooncake", "qwen", "burstgpt", "splitwise", "vidur", "openai", "csv", "jsonl", "parquet")
 
 
 @click.group(cls=Group)

@@ -323,7 +323,7 @@ def _mix(
             ) from error
         usd_per_hour = group.tp * group.pp * pool.paid_usd_per_gpu_hour
         by_node = pool if paid_by_node(plan.cluster, pool) else None
-        shape = Shape(group.pool, group.tp, group.pp, timing, usd_per_hour, pool.there, by_node)
+        shape = Shape(group.pool, group.tp, group.pp, timing, usd_per_hour, there=pool.there, by_node=by_node)
         # A level is how many such replicas the stage's requests are spread over.
         found.append(Replicas(shape, group.count, group.count / max(group.share, 1e-9)))
     return tuple(found)

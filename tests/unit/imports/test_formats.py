@@ -77,6 +77,13 @@ FILES = {
             {"timestamp": 0, "input_length": 10, "output_length": 3, "hash_ids": [0]},
         ),
     ),
+    "qwen": (
+        "trace.jsonl",
+        lines(
+            {"chat_id": 1, "parent_chat_id": 0, "timestamp": 4.5, "input_length": 20, "output_length": 5},
+            {"chat_id": 0, "parent_chat_id": -1, "timestamp": 2.0, "input_length": 10, "output_length": 3},
+        ),
+    ),
     "litellm": (
         "spend.jsonl",
         lines(

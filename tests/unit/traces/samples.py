@@ -26,6 +26,19 @@ MOONCAKE = """\
 {"timestamp": 36001, "input_length": 700, "output_length": 9, "hash_ids": [9, 1]}
 """
 
+QWEN = """\
+{"chat_id": 159, "parent_chat_id": -1, "timestamp": 61.114, "input_length": 521, "output_length": 132, "type": "text", \
+"turn": 1, "hash_ids": [1, 2, 3]}
+{"chat_id": 160, "parent_chat_id": 159, "timestamp": 61.6, "input_length": 700, "output_length": 9, "type": "text", \
+"turn": 2, "hash_ids": [1, 2, 4]}
+"""
+SPLITWISE = """\
+request_id,request_type,application_id,arrival_timestamp,batch_size,prompt_size,token_size
+0,0,0,2.0,1,374,44
+1,0,0,2.5,1,396,109
+"""
+VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n2.0,374,44\n2.5,396,109\n"
+
 
 def trace_of(arrival_s: Sequence[float], inputs: Sequence[int] | None = None, **columns: object) -> Trace:
     """Outputs are 5 tokens each; inputs are 10 unless given."""

@@ -25,6 +25,7 @@ PARQUET_MAGIC = b"PAR1"
 BOM = b"\xef\xbb\xbf"
 JSON_KEYS = {
     "mooncake": {"hash_ids", "input_length", "output_length"},
+    "qwen": {"hash_ids", "input_length", "output_length", "chat_id", "parent_chat_id"},
     "jsonl": {"arrival_s", "input_tokens", "output_tokens"},
     "openai": {"usage", "response", "choices", "created", "created_at", "prompt_tokens", "completion_tokens"},
 }

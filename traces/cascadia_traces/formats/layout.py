@@ -1,8 +1,9 @@
 """The formats that traces come in: what each calls its columns, and how its times are to be read.
 
 Sources: Azure LLM inference traces 2023 and 2024 (Azure/AzurePublicDataset), Mooncake (kvcache-ai/Mooncake,
-FAST'25 release), BurstGPT 1 to 3 (HPMLL/BurstGPT; the third inserts Session ID and Elapsed time, so columns
-go by name, never by position), OpenAI chat-completion, completion and response objects.
+FAST'25 release), Qwen's (alibaba-edu/qwen-bailian-usagetraces-anon, ATC'25), BurstGPT 1 to 3 (HPMLL/BurstGPT; the
+third inserts Session ID and Elapsed time, so columns go by name, never by position), Splitwise and Vidur (inputs of
+their simulators), OpenAI chat-completion, completion and response objects.
 """
 
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ class Layout:
     `public` ones count time from anywhere, so it is shifted to start at 0, and their rows without input or
     output are failed requests; in our own format such rows are errors. `dated` times are dates, not numbers;
     `epoch` ones are either, and numbers in s, ms, us or ns by their size. `tick_s` is the step that the format
-    is known to round its times to.
+    is known to round its times to. `unit_s` is what a number of time stands for, `block_tokens` what one of `hash_ids`
+    does.
     """
 
     name: str
@@ -34,6 +36,8 @@ class Layout:
     dated: bool = False
     epoch: bool = False
     tick_s: float | None = None
+    unit_s: float = 1.0
+    block_tokens: int = 512
 
     @property
     def required(self) -> tuple[str, str, str]:
@@ -73,7 +77,10 @@ LAYOUTS = {
             session_id="Session ID",
             tick_s=1.0,
         ),
-        Layout("mooncake", "jsonl", "timestamp", "input_length", "output_length", tick_s=3.0),
+        Layout("mooncake", "jsonl", "timestamp", "input_length", "output_length", tick_s=3.0, unit_s=1e-3),
+        Layout("qwen", "jsonl", "timestamp", "input_length", "output_length", block_tokens=16),
+        Layout("splitwise", "csv", "arrival_timestamp", "prompt_size", "token_size"),
+        Layout("vidur", "csv", "arrived_at", "num_prefill_tokens", "num_decode_tokens"),
         Layout("openai", "jsonl", "created", "prompt_tokens", "completion_tokens", tick_s=1.0),
         _own("csv"),
         _own("jsonl"),
@@ -84,7 +91,10 @@ LAYOUTS = {
 
 def csv_layouts(names: Sequence[str]) -> list[Layout]:
     """The formats that a CSV with the columns `names` may be in, at least each once; ours before others."""
-    return [*(LAYOUTS[name] for name in ("csv", "azure", "burstgpt")), *_openai_csv(names)]
+    return [
+        *(LAYOUTS[name] for name in ("csv", "azure", "burstgpt", "splitwise", "vidur")),
+        *_openai_csv(names),
+    ]
 
 
 def _openai_csv(names: Sequence[str]) -> list[Layout]:

@@ -17,14 +17,16 @@ OPENAI_NESTED = ("", "usage.", "response.usage.", "response.body.usage.")
 """Where the counts stand in an object that was flattened into columns."""
 
 ROLES = {
-    "arrival_s": ("arrival_s", *OPENAI_TIMES),
+    "arrival_s": ("arrival_s", *OPENAI_TIMES, "arrival_timestamp", "arrived_at"),
     "input_tokens": (
         "input_tokens", "prompt_tokens", "ContextTokens", "Request tokens", "input_length",
         "prompt_length", "request_length", "input_len", "prompt_len", "num_prefill_tokens",
+        "prompt_size",
     ),
     "output_tokens": (
         "output_tokens", "completion_tokens", "GeneratedTokens", "Response tokens", "output_length",
         "generated_length", "response_length", "output_len", "completion_len", "num_decode_tokens",
+        "token_size",
     ),
 }  # fmt: skip
 

@@ -25,6 +25,7 @@ FORMATS = tuple(LAYOUTS)
 
 _READERS: dict[str, Callable[[Source, Layout, Callable[[int], None]], Iterator[Rows]]] = {
     "mooncake": read_mooncake,
+    "qwen": read_mooncake,
     "openai": read_openai,
     "jsonl": read_jsonl,
     "parquet": read_parquet,

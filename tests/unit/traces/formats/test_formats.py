@@ -1,14 +1,26 @@
 """What each format's reader makes of a file."""
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
 
+from cascadia_traces.errors import BadInput
 from cascadia_traces.formats.reading import detect_format, iter_trace, read_trace, rechunked
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import join
-from tests.unit.traces.samples import AZURE, BURSTGPT, MOONCAKE, file_of, same, trace_of
+from tests.unit.traces.samples import (
+    AZURE,
+    BURSTGPT,
+    MOONCAKE,
+    QWEN,
+    SPLITWISE,
+    VIDUR,
+    file_of,
+    same,
+    trace_of,
+)
 
 OWN_CSV = "arrival_s,input_tokens,output_tokens\n0.5,3,4\n"
 OWN_JSONL = '{"arrival_s": 0.5, "input_tokens": 3, "output_tokens": 4}\n'
@@ -21,6 +33,9 @@ OPENAI = '{"created": 1700000000, "usage": {"prompt_tokens": 12, "completion_tok
         (AZURE, "azure"),
         (BURSTGPT, "burstgpt"),
         (MOONCAKE, "mooncake"),
+        (QWEN, "qwen"),
+        (SPLITWISE, "splitwise"),
+        (VIDUR, "vidur"),
         (OPENAI, "openai"),
         (OWN_CSV, "csv"),
         (OWN_JSONL, "jsonl"),
@@ -89,6 +104,40 @@ def test_the_blocks_of_prompts_outlive_a_change_of_format(tmp_path: Path, end: s
     trace = read_trace(file_of(tmp_path, MOONCAKE), spread=False)
     write_trace(trace, tmp_path / f"ours.{end}")
     assert same(read_trace(tmp_path / f"ours.{end}"), trace)
+
+
+@pytest.mark.parametrize("content", [SPLITWISE, VIDUR])
+def test_inputs_of_other_simulators_are_read(content: str, tmp_path: Path) -> None:
+    trace = read_trace(file_of(tmp_path, content))
+    assert trace.arrival_s.tolist() == pytest.approx([0, 0.5])
+    assert (trace.input_tokens.tolist(), trace.output_tokens.tolist()) == ([374, 396], [44, 109])
+
+
+def test_qwen_counts_in_seconds_and_in_blocks_of_sixteen_tokens(tmp_path: Path) -> None:
+    """Read as Mooncake's, in milliseconds and blocks of 512, it was a thousand times as fast."""
+    shared, others = [*range(64)], [*range(100, 100 + 30)]
+    prompts = [[*shared, 99], [*shared, *others], [*others, *shared], [*shared, *others, 7]]
+    lines = [
+        {"chat_id": at, "parent_chat_id": -1, "timestamp": 5 + 0.25 * at, "input_length": 16 * len(ids),
+         "output_length": 3, "hash_ids": ids}
+        for at, ids in enumerate(prompts)
+    ]  # fmt: skip
+    trace = read_trace(file_of(tmp_path, "".join(json.dumps(line) + "\n" for line in lines)))
+    assert trace.arrival_s.tolist() == pytest.approx([0, 0.25, 0.5, 0.75])
+    assert trace.prefix_tokens is not None
+    assert trace.prefix_tokens.tolist() == [0, 1024, 0, 1024]
+    assert trace.hash_ids is not None
+    named = [ids.split() for ids in trace.hash_ids]
+    assert [len(ids) for ids in named] == [3, 3, 3, 3]
+    assert named[0][:2] == named[1][:2] == named[3][:2]
+    # What stands at another place, after other tokens, is another block.
+    assert not set(named[2]) & set(named[0])
+
+
+def test_blocks_of_another_size_are_refused(tmp_path: Path) -> None:
+    line = {"timestamp": 0, "input_length": 521, "output_length": 9, "hash_ids": [*range(33)]}
+    with pytest.raises(BadInput, match=r"line 1: hash_ids names 33 blocks of 521 tokens; mooncake's .* 512"):
+        read_trace(file_of(tmp_path, json.dumps(line) + "\n"))
 
 
 def test_mooncake_prefixes_see_across_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
