@@ -4,7 +4,9 @@ Given the price of each stage's GPUs over a time, and the tokens that each key h
 the cost of a token times its tokens: of a stage as busy as the plan found that it can be (`domain.prices`). What is
 left of the stage's bill is its idle time, nobody's. Where a stage did more than that, all of its bill is shared out by
 tokens. What a stage that is somebody else's API has read and written a key pays at its prices; it is never idle. The
-bill of the judge's GPUs is shared by verdicts. So the sum of all lines is the bill, whatever was used.
+bill of the judge's GPUs is shared by verdicts; for those of a judge that is an API a key pays what the plan counts
+with: its instructions, question and answer read, and a verdict written. So the sum of all lines is the bill, whatever
+was used.
 """
 
 from collections.abc import Iterator
@@ -13,7 +15,7 @@ from math import fsum
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
-from cascadia.domain.plan import Plan, StagePlan
+from cascadia.domain.plan import JudgePlan, Plan, StagePlan
 from cascadia.domain.prices import MILLION, token_prices
 from cascadia.ledger.log import Use
 
@@ -69,6 +71,8 @@ def ledger(plan: Plan, use: Use, hours: float, bill_usd: float | None = None) ->
     charged = [
         entry for stage in plan.stages if stage.external for entry in _api(stage.name, stage.external, use)
     ]
+    if plan.judge.placement == "external":
+        charged += _judge_api(plan.judge, use)
     judging = plan.usd_per_hour_of(plan.judge.replicas) * hours
     planned = fsum((*(bill or 0.0 for bill in bills.values()), *(entry.usd for entry in charged), judging))
     if bill_usd is not None and not planned:
@@ -106,6 +110,15 @@ def _api(stage: str, api: External, use: Use) -> Iterator[Entry]:
         if at == stage:
             written = use.written[key, stage]
             yield Entry(key, stage, use.requests[key, stage], tokens, api.usd(tokens - written, written))
+
+
+def _judge_api(judge: JudgePlan, use: Use) -> Iterator[Entry]:
+    for key, verdicts in use.verdicts.items():
+        reads = verdicts * judge.prompt_tokens + use.judged[key]
+        wrote = verdicts * judge.output_tokens
+        usd = reads * judge.usd_per_million_input_tokens + wrote * judge.usd_per_million_output_tokens
+        if usd:
+            yield Entry(key, JUDGE, verdicts, reads + wrote, usd / MILLION)
 
 
 def _stage(stage: str, bill: float, usd_per_million: float, use: Use) -> Iterator[Entry]:

@@ -21,13 +21,15 @@ _LATEST_S = 1e11
 @dataclass(slots=True)
 class Use:
     """`tokens`, those of them that were `written`, and `requests` by (key, stage), `verdicts` by key: answers that a
-    judge scored. `first_s` and `last_s` are the Unix times of the first and the last line; `untold` requests have no
-    count of tokens, and those of `whole` stages none of the tokens written: an earlier router's."""
+    judge scored, and `judged` the tokens of these and of their questions. `first_s` and `last_s` are the Unix times of
+    the first and the last line; `untold` requests have no count of tokens, and those of `whole` stages none of the
+    tokens written: an earlier router's."""
 
     tokens: Counter[tuple[str, str]] = field(default_factory=Counter)
     written: Counter[tuple[str, str]] = field(default_factory=Counter)
     requests: Counter[tuple[str, str]] = field(default_factory=Counter)
     verdicts: Counter[str] = field(default_factory=Counter)
+    judged: Counter[str] = field(default_factory=Counter)
     first_s: float = float("inf")
     last_s: float = float("-inf")
     lines: int = 0
@@ -63,7 +65,9 @@ def read_use(paths: Sequence[Path], since_s: float, until_s: float) -> Use:
                 use.whole.add(stage)
             else:
                 use.written[key, stage] += min(count, written.get(stage, 0))
-        use.verdicts[key] += sum(step.get("score") is not None for step in steps)
+        scored = [step.get("stage") for step in steps if step.get("score") is not None]
+        use.verdicts[key] += len(scored)
+        use.judged[key] += sum(count for stage, count in tokens.items() if stage in scored)
     return use
 
 

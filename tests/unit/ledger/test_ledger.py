@@ -92,6 +92,34 @@ def test_a_key_pays_an_api_what_it_charges_for_reading_and_for_writing() -> None
     assert math.fsum(entry.usd for entry in real.entries) == pytest.approx(100.0)
 
 
+def test_verdicts_of_an_api_are_paid_for_as_planned(tmp_path: Path) -> None:
+    """They were once in no line, though a plan's dollars count them."""
+    priced_judge = replace(
+        priced().judge,
+        placement="external",
+        replicas=(),
+        prompt_tokens=100,
+        output_tokens=5,
+        usd_per_million_input_tokens=3.0,
+        usd_per_million_output_tokens=12.0,
+    )
+    line = {
+        "ts": 5,
+        "status": 200,
+        "key": "ann",
+        "tokens": {"small": 400, "large": 900},
+        "written": {"small": 150, "large": 300},
+        "steps": [{"stage": "small", "score": 30.0}, {"stage": "large"}],
+    }
+    (tmp_path / "log").write_text(json.dumps(line) + "\n")
+    use = read_use([tmp_path / "log"], -math.inf, math.inf)
+    made = ledger(replace(with_api(), judge=priced_judge), use, hours=1.0)
+    [judge] = [entry for entry in made.entries if entry.stage == "judge"]
+    assert (judge.key, judge.requests, judge.tokens) == ("ann", 1, 505)
+    assert judge.usd == pytest.approx((500 * 3.0 + 5 * 12.0) / 1e6)
+    assert made.bill_usd == pytest.approx(math.fsum(entry.usd for entry in made.entries))
+
+
 def test_a_log_that_does_not_say_what_an_api_wrote_is_refused_for_that_alone(tmp_path: Path) -> None:
     line = '{"ts": 5, "status": 200, "tokens": {"%s": 7}}\n'
     (tmp_path / "log").write_text(line % "large")
