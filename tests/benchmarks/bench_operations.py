@@ -38,6 +38,7 @@ from tests.e2e.k8s_operations import (
     cordon,
     engine_pods,
     evict,
+    scale,
     settled,
     shaped,
     until,
@@ -56,6 +57,9 @@ C = shaped(NODES, small=(2, 2), large=(8, 1))
 PLANS = (A, B, A, C)
 STAGES = ("small", "large")
 MERGE = {"content-type": "application/merge-patch+json"}
+FORCED = "--force-conflicts"
+"""Whose replicas were scaled by hand Helm 4 asks for leave to scale."""
+UPGRADE = ("upgrade", "cascadia", str(CHART), FORCED)
 KILLS_EVERY_S = (15.0, 45.0)
 
 
@@ -76,15 +80,15 @@ class Operator:
 
     async def upgrade(self) -> None:
         values = merged(values_of(self.plan()), SETTINGS)
-        await asyncio.to_thread(helm, self.on, "upgrade", "cascadia", str(CHART), values=values)
+        await asyncio.to_thread(helm, self.on, *UPGRADE, values=values)
         await self.at_rest("an upgrade")
 
     async def roll_back(self) -> None:
         """While the upgrade still goes on."""
         values = merged(values_of(self.plan()), SETTINGS)
-        await asyncio.to_thread(helm, self.on, "upgrade", "cascadia", str(CHART), values=values)
+        await asyncio.to_thread(helm, self.on, *UPGRADE, values=values)
         await asyncio.sleep(self.rng.uniform(0, 5))
-        await asyncio.to_thread(helm, self.on, "rollback", "cascadia")
+        await asyncio.to_thread(helm, self.on, "rollback", "cascadia", FORCED)
         self.turn -= 1
         await self.at_rest("a rollback")
 
@@ -106,12 +110,12 @@ class Operator:
         for found in self.on.get(DEPLOYMENTS)["items"]:
             stage = found["metadata"]["labels"].get("cascadia/service")
             if stage is not None and found["spec"]["replicas"] == 1 and self.nodes_of(stage) == {node}:
-                scaled.append(f"{DEPLOYMENTS}/{found['metadata']['name']}")
-        for path in scaled:
-            self.on.ask("PATCH", path, {"spec": {"replicas": 2}}, **MERGE).raise_for_status()
+                scaled.append(found["metadata"]["name"])
+        for name in scaled:
+            scale(self.on, name, 2)
         yield
-        for path in scaled:
-            self.on.ask("PATCH", path, {"spec": {"replicas": 1}}, **MERGE).raise_for_status()
+        for name in scaled:
+            scale(self.on, name, 1)
 
     def nodes_of(self, stage: str) -> set[str]:
         """Those with a ready replica of it."""

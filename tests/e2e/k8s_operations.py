@@ -134,6 +134,13 @@ def cordon(on: Cluster, node: str, cordoned: bool = True) -> None:
     ).raise_for_status()
 
 
+def scale(on: Cluster, deployment: str, replicas: int) -> None:
+    """As `kubectl scale` does."""
+    merge = {"content-type": "application/merge-patch+json"}
+    wanted = {"spec": {"replicas": replicas}}
+    on.ask("PATCH", f"{DEPLOYMENTS}/{deployment}/scale", wanted, **merge).raise_for_status()
+
+
 def evict(on: Cluster, node: str) -> list[str]:
     """As `kubectl drain` does, once for each pod that is there; a refusal is no error. Names of those left."""
     left = []
