@@ -149,7 +149,9 @@ def _refuse_unsupported(fields: Fields) -> None:
         "attn_type_list",
         "linear_attn_config",
     ):
-        if fields.values.get(sign) is not None:
+        told = fields.values.get(sign)
+        # MiniMax-M2's marks every layer as one of full attention (1).
+        if told is not None and not (isinstance(told, list) and all(kind == 1 for kind in told)):
             raise fields.error(f"{sign} marks layers without attention", "use a decoder-only transformer")
 
 

@@ -6,8 +6,9 @@ from typing import Any
 
 from cascadia_sim.errors import BadInput
 
-# Far above any model, and small enough that no product of two overflows anything.
-LARGEST = 10_000_000
+# Far above any model (Llama 4 Scout's context has 10,485,760 tokens), and small enough that no product of two overflows
+# anything.
+LARGEST = 100_000_000
 
 
 class ArchitectureError(BadInput):

@@ -49,6 +49,18 @@ def test_a_nested_text_config_counts() -> None:
     assert a.window == SlidingWindow(1024, 29)
 
 
+def test_a_context_of_ten_million_tokens_is_read() -> None:
+    """Llama 4 Scout's own config was refused: more than ten million, it said."""
+    assert read(max_position_embeddings=10_485_760).max_position == 10_485_760
+
+
+def test_layers_that_are_all_said_to_attend_do() -> None:
+    """MiniMax-M2's config marks each so; one that does not attend is refused as before."""
+    assert read(model_type="minimax_m2", attn_type_list=[1] * 4).recurrent is None
+    with pytest.raises(ArchitectureError, match="attn_type_list marks layers without attention"):
+        read(model_type="minimax_m2", attn_type_list=[1, 0, 1, 1])
+
+
 def test_multi_query_means_one_kv_head() -> None:
     assert read(model_type="falcon", multi_query=True).kv_heads == 1
 
