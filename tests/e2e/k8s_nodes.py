@@ -6,7 +6,7 @@ No container runs: an engine is a server of this process (`k8s_engine.py`); a ro
 is `real`, else a server that only says which router.yaml it has. What is kept as a kubelet keeps it: a ConfigMap
 reaches a pod that changes at once and others after a while; a pod that is deleted serves on for its preStop hook, then
 gets SIGTERM, and has its grace period. A node whose object is deleted is dead: its pods are left as they are. One that
-is made again is alive.
+is made again is alive, and starts anew what it had.
 """
 
 import asyncio
@@ -45,6 +45,7 @@ class Kubelets:
         self.pods: dict[str, Pod] = {}
         self.running: dict[str, asyncio.Task[None]] = {}
         self.dead: set[str] = set()
+        self.left: set[str] = set()
         self._addresses = 0
 
     async def run(self, nodes: list[str]) -> None:
@@ -62,6 +63,10 @@ class Kubelets:
             for uid in self.pods:
                 if uid not in self.running:
                     self.running[uid] = asyncio.create_task(self._live(uid))
+            self.left &= self.pods.keys()
+            for uid in [uid for uid in self.left if not self._lost(uid)]:
+                self.left.discard(uid)
+                self.running[uid] = asyncio.create_task(self._live_again(uid))
             for task in self.running.values():
                 if task.done():
                     task.result()
@@ -108,12 +113,20 @@ class Kubelets:
                 if await self._start(uid, process):
                     await self._tend(uid, process)
                 if self._lost(uid):
+                    self.left.add(uid)
                     return
                 await asyncio.sleep(_pre_stop_s(pod))
                 await process.stop()
         about = pod["metadata"]
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         await self.client.request("DELETE", _path(about), json=body)
+
+    async def _live_again(self, uid: str) -> None:
+        """A pod whose node was away: it is not ready before it has started once more."""
+        kinds = ("ContainersReady", "Ready")
+        conditions = [{"type": kind, "status": "False", "lastTransitionTime": _now()} for kind in kinds]
+        await self._status(self.pods[uid], {"conditions": conditions})
+        await self._live(uid)
 
     def _process(self, pod: Pod) -> Engine | RealRouter | FakeRouter:
         address = self._address()
