@@ -93,13 +93,15 @@ class Cascade:
             raise error.api_error()
         largest = way[-1]
         way = self._in_time(ask, way)
+        # Those that are asked though they may be late.
+        bold = {stage.name for stage in way if self._too_late(ask, stage)}
         # Whoever answers instead of a larger stage that would be late says so.
         stopped = "deadline" if way[-1] is not largest else None
         await turn_after(ask.body)
         skipped = await self.scoring.skipped(ask, way[:-1])
         for stage in way:
             last = stage is way[-1]
-            if best is not None and self._too_late(ask, stage):
+            if best is not None and stage.name not in bold and self._too_late(ask, stage):
                 return self._settled(decision, best, "deadline")
             if stage.name in skipped:
                 stage.metrics.escalated("predicted")
@@ -173,13 +175,14 @@ class Cascade:
 
         Raises `ApiError` where none is and who is late is refused.
         """
-        found = [stage for stage in way if not self._too_late(ask, stage)]
+        left_s, most = ask.deadline_s - monotonic(), ask.fields.most_output
+        found = [stage for stage in way if not stage.admission.late(left_s, most)]
         if len(found) == len(way):
             return way
         if not found and self._refuses:
             raise StageFailed(way[0].name, "deadline").api_error()
         if not found:
-            found = [min(way, key=lambda stage: stage.admission.finish_s(ask.fields.most_output))]
+            found = [min(way, key=lambda stage: stage.admission.finish_s(most))]
         for stage in way:
             if stage not in found:
                 stage.metrics.escalated("deadline")

@@ -195,7 +195,7 @@ class OnePassCascade:
         way = [*way, *beyond]
         for at, stage in enumerate(way):
             last = stage is way[-1]
-            if answered and ask.deadline_s - monotonic() < stage.admission.p90_s:
+            if answered and stage.admission.late(ask.deadline_s - monotonic(), None):
                 decision.stopped = "deadline"
                 return failure
             stage.metrics.requests.inc()

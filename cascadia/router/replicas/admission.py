@@ -15,7 +15,7 @@ from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.candidate import Asked, Balancer
 from cascadia.dispatch.earliest_finish import EarliestFinish
 from cascadia.router.openai.errors import Overloaded, StageFailed
-from cascadia.router.replicas.queue_rate import Pace
+from cascadia.router.replicas.pace import AnswerTimes, Pace
 from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.wait_queue import Rank, Waiter, WaitQueue
 from cascadia.router.settings.model import Limits
@@ -25,18 +25,12 @@ if TYPE_CHECKING:
     # SciPy comes with it, which takes its time and memory: routers that match have it, others have not.
     from cascadia.dispatch.matching import Matching
 
-LEARNS = 0.1
-"""Weight of the latest answer in a stage's typical time."""
-MOVES = 0.1
-"""Share of the 90th percentile by which the latest answer moves it."""
 MARGIN = 2.0
 """Who must wait is let in where its deadline leaves this many times what answers take beside the wait."""
 
 
 class Admission:
-    """`replicas` may change; `typical_s` is how long answers take, and `p90_s` nine in ten of them at most; 0
-    where that is not known.
-    """
+    """`replicas` may change; `times` is what is known of how long answers take."""
 
     def __init__(
         self, stage: str, replicas: list[Replica], balancer: Balancer | EarliestFinish, limits: Limits
@@ -50,8 +44,7 @@ class Admission:
         self.wait_queue.returned = self._returned
         self.balanced_by(balancer)
         self.length = AnswerLength()
-        self.typical_s = 0.0
-        self.p90_s = 0.0
+        self.times = AnswerTimes()
         self.when_crowded: Callable[[], None] | None = None
         """Called when a request has to wait."""
         self._pace = Pace()
@@ -85,7 +78,8 @@ class Admission:
             if rank is None:
                 now_s = monotonic()
                 # Where deadlines order, it is by when a request must begin, not by when it must end.
-                rank = self.wait_queue.rank(call.priority, now_s, call.deadline_s - now_s - self.typical_s)
+                slack_s = call.deadline_s - now_s - self.times.typical_s
+                rank = self.wait_queue.rank(call.priority, now_s, slack_s)
                 self._admit(rank, give_up_s, call.deadline_s)
                 waiter = None if self.matching is None else Waiter(self.asked(call), now_s)
             outcome = await self.wait_queue.wait(give_up_s, rank, waiter)
@@ -99,7 +93,7 @@ class Admission:
                     self.wait_queue.wake()
                 else:
                     asyncio.get_running_loop().call_soon(self.wait_queue.wake)
-                if call.deadline_s - monotonic() < self.typical_s:
+                if call.deadline_s - monotonic() < self.times.typical_s:
                     raise StageFailed(self.stage, "deadline")
                 return chosen
             if outcome == "late":
@@ -191,22 +185,27 @@ class Admission:
         else:
             self._pace.last_s = None
 
-    def took(self, seconds: float) -> None:
-        """A whole answer did."""
-        p90_s = self.p90_s
-        # It rests where one in ten is above it.
-        self.p90_s = p90_s * (1 + 0.9 * MOVES if seconds > p90_s else 1 - 0.1 * MOVES) if p90_s else seconds
-        typical_s = self.typical_s
-        self.typical_s = typical_s + LEARNS * (seconds - typical_s) if typical_s else seconds
-
     def finish_s(self, most_output: int | None) -> float:
         """Seconds in which an answer of at most so many tokens that is asked for now will be there, nine times in ten.
 
         The queue as it moves, and the 90th percentile of answers at this one's share of their mean length.
         """
+        share = self.length.expected(most_output) / max(1, self.length.expected())
+        return self.waits_s + self.times.p90_s * share
+
+    def late(self, left_s: float, most_output: int | None) -> bool:
+        """Tells whether such an answer is likely to be there later than in `left_s`, and nobody is to look whether that
+        still holds."""
+        if self.finish_s(most_output) <= left_s:
+            return False
+        # A queue moves on, and tells by itself when it is short again.
+        return self.waits_s > left_s or not self.times.looks(monotonic())
+
+    @property
+    def waits_s(self) -> float:
+        """Seconds that who comes now will wait."""
         ahead = len(self.wait_queue)
-        waits_s = (ahead + 1) * self._pace.gap_s if ahead else 0.0
-        return waits_s + self.p90_s * self.length.expected(most_output) / max(1, self.length.expected())
+        return (ahead + 1) * self._pace.gap_s if ahead else 0.0
 
     @property
     def overloaded(self) -> Overloaded:
@@ -226,7 +225,7 @@ class Admission:
         # A short queue is always open: it is what the pace is learnt from.
         if ahead > sum(r.max_concurrency for r in self.replicas):
             served_s = monotonic() + ahead * self._pace.gap_s
-            if served_s > give_up_s or served_s + MARGIN * self.typical_s > deadline_s:
+            if served_s > give_up_s or served_s + MARGIN * self.times.typical_s > deadline_s:
                 raise self.overloaded
 
     def _hope(self, tried: list[Replica], now_s: float, give_up_s: float) -> bool:

@@ -183,7 +183,10 @@ class Attempts:
                 # A tick later: a timer may ring early, and who looks then waits for ever.
                 loop.call_at(replica.rests_until_s + TICK_S, self.admission.wait_queue.wake)
             # Past the request's own deadline nobody is to blame; a full engine is busy, not broken.
-            late = error.kind in ("total", "first-byte") and monotonic() + TICK_S >= call.deadline_s
+            slower = error.kind in ("total", "first-byte")
+            late = slower and monotonic() + TICK_S >= call.deadline_s
+            if slower:
+                self.admission.times.outlasted(monotonic() - started_s)
             # Engines fail at pictures that they cannot read, and would be closed to all for it.
             unread = error.kind == "status" and tells_of_media(call.body[:LONG_BYTES])
             blameless = error.kind in _BLAMELESS or unread or (late and not self.slow(started_s))

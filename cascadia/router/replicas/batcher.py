@@ -320,7 +320,10 @@ class Batcher:
             finally:
                 replica.pool.release(connection)
         except UpstreamError as error:
-            late = error.kind in ("total", "first-byte") and monotonic() >= latest_s
+            slower = error.kind in ("total", "first-byte")
+            late = slower and monotonic() >= latest_s
+            if slower:
+                stage.admission.times.outlasted(monotonic() - started_s)
             if error.kind == "busy":
                 replica.rest(monotonic(), error.after_s)
             done(None if late or error.kind in ("busy", "exhausted") else False)
@@ -334,7 +337,7 @@ class Batcher:
         stage.counted(usage)
         stage.metrics.left(exits)
         stage.metrics.batch.observe(len(members))
-        stage.admission.took(monotonic() - started_s)
+        stage.admission.times.took(monotonic() - started_s)
         sizes = [len(member.raw) for member in members]
         for member, raw, tokens in zip(members, parts, shares(usage.input_tokens, sizes), strict=True):
             if not member.left:

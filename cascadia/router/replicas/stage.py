@@ -136,7 +136,7 @@ class Stage:
     def _took(self, path: bytes, started_s: float) -> None:
         """Notes how long an answer took, unless no model has worked for it."""
         if path not in TOKENIZERS:
-            self.admission.took(monotonic() - started_s)
+            self.admission.times.took(monotonic() - started_s)
 
     def ended_well(self, begun: Begun, read: Callable[[bytes, bytes], T]) -> tuple[T, bytes] | None:
         """Finding of `read` in the answer of such a try, and its body; None where `buffered` must go on with
@@ -303,15 +303,6 @@ class Stage:
     @property
     def wait_queue(self) -> WaitQueue:
         return self.admission.wait_queue
-
-    @property
-    def typical_s(self) -> float:
-        """Seconds that whole answers took of late."""
-        return self.admission.typical_s
-
-    @typical_s.setter
-    def typical_s(self, seconds: float) -> None:
-        self.admission.typical_s = seconds
 
     @property
     def crowded(self) -> bool:

@@ -214,7 +214,7 @@ def test_a_deadline_that_allows_no_further_stage_stops_escalation_and_says_so() 
             started(small, large),
             running(stages(small, large, thresholds=(70,)), ScriptedGate({"a": 10.0})) as up,
         ):
-            up.router.stages[1].admission.p90_s = 60.0
+            up.router.stages[1].admission.times.p90_s = 60.0
             answer = await up.chat(deadline_ms=20_000)
         assert answer.headers["x-cascadia-stage"] == "small"
         assert answer.headers["x-cascadia-stopped"] == "deadline"
@@ -231,11 +231,11 @@ def test_a_stage_that_would_be_late_under_its_queue_is_not_asked_and_the_fastest
             told = stages(small, medium, large, thresholds=(70, 70))
             async with running(told, gate) as up:
                 for stage, p90_s in zip(up.router.stages, (40.0, 1.0, 60.0), strict=True):
-                    stage.admission.p90_s = p90_s
+                    stage.admission.times.p90_s = p90_s
                 answer = await up.chat(deadline_ms=20_000)
                 assert answer.headers["x-cascadia-stage"] == "medium"
                 assert answer.headers["x-cascadia-stopped"] == "deadline"
-                up.router.stages[1].admission.p90_s = 30.0
+                up.router.stages[1].admission.times.p90_s = 30.0
                 assert (await up.chat(deadline_ms=20_000)).headers["x-cascadia-stage"] == "medium"
                 # An answer of few tokens takes a small share of that.
                 short = await up.chat(deadline_ms=20_000, max_tokens=2)
@@ -244,7 +244,7 @@ def test_a_stage_that_would_be_late_under_its_queue_is_not_asked_and_the_fastest
             refuses = RouterSettings(told, JudgeSettings("certainty"), health=QUICK, when_overloaded="refuse")
             async with running(refuses, gate) as up:
                 for stage in up.router.stages:
-                    stage.admission.p90_s = 30.0
+                    stage.admission.times.p90_s = 30.0
                 late = await up.chat(deadline_ms=20_000)
                 assert late.status_code == 504
                 assert late.json()["error"]["code"] == "stage_timeout"

@@ -56,7 +56,9 @@ def test_tokens_are_the_engine_s_and_cost_nothing(
                     "with the tools, which are tokens too"
                 )
                 assert engine.heads[0].startswith(f"POST {path} ")
-                assert up.router.stages[0].typical_s == 0.0, "of answers that a model has written"
+                assert up.router.stages[0].admission.times.typical_s == 0.0, (
+                    "of answers that a model has written"
+                )
                 cascaded = await up.client.post(path, json={"model": "cascadia"} | asked)
                 assert (cascaded.status_code, cascaded.json()["error"]["code"]) == (400, "not_cascaded")
                 engine.answer = says(json.loads(completion("hello")))

@@ -136,7 +136,7 @@ def test_who_has_waited_too_long_to_be_answered_in_time_is_not_sent() -> None:
             late = asyncio.create_task(up.chat("small", k=1, deadline_ms=15_000))
             last = asyncio.create_task(up.chat("small", k=2))
             await until(lambda: len(stage.wait_queue) == 2)
-            stage.typical_s = 60.0
+            stage.admission.times.typical_s = 60.0
             gated.go.release()
             gated.go.release()
             answers = await asyncio.gather(first, late, last)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascadia.dispatch.candidate import Asked
-from cascadia.router.replicas.queue_rate import Pace
+from cascadia.router.replicas.pace import Pace
 from cascadia.router.replicas.wait_queue import MOST_SLACK_S, MOST_STEPS, STEP_S, Outcome, Waiter, WaitQueue
 
 

@@ -1,0 +1,78 @@
+"""Requests with deadlines, beside a stage that is slow for a while: they pass it over, and come back."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from cascadia.router.settings.model import JudgeSettings, RouterSettings
+from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages
+
+GATE = ScriptedGate({"a": 90.0, "b": 90.0})
+DEADLINE_MS = 250
+
+
+class Slowing:
+    """An engine that answers after `after_s`."""
+
+    def __init__(self, text: str) -> None:
+        self.engine = FakeEngine(text, answer=self._answer)
+        self.after_s = 0.0
+
+    async def _answer(self, engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(self.after_s)
+        send(writer, 200, completion(engine.text))
+
+
+async def answered_by(up: Running, requests: int) -> Counter[str]:
+    """Stages that answered so many requests, one after the other; `late` for who got none in time."""
+    found: Counter[str] = Counter()
+    for _ in range(requests):
+        answer = await up.chat(deadline_ms=DEADLINE_MS)
+        found[answer.headers.get("x-cascadia-stage", "late")] += 1
+    return found
+
+
+async def all_answered_by_the_small_one(up: Running) -> None:
+    async with asyncio.timeout(60):
+        while set(await answered_by(up, 20)) != {"small"}:
+            pass
+
+
+@pytest.mark.parametrize("then", ["queue", "refuse"])
+def test_who_has_a_deadline_goes_round_a_stage_that_hangs_and_comes_back_when_it_is_well(then: Any) -> None:
+    async def main() -> None:
+        small, large = Slowing("a"), FakeEngine("b")
+        async with started(small.engine, large):
+            told = RouterSettings(
+                stages(small.engine, large, thresholds=(70,)),
+                JudgeSettings("certainty"),
+                health=QUICK,
+                when_overloaded=then,
+            )
+            async with running(told, GATE) as up:
+                assert set(await answered_by(up, 10)) == {"small"}
+                small.after_s = 30.0
+                found = await answered_by(up, 40)
+                assert found["late"] <= 6
+                assert found["large"] == 40 - found["late"]
+                small.after_s = 0.0
+                await all_answered_by_the_small_one(up)
+
+    run(main)
+
+
+def test_a_stage_alone_that_was_slow_for_a_moment_is_not_refused_for_ever() -> None:
+    async def main() -> None:
+        only = Slowing("a")
+        async with started(only.engine):
+            told = RouterSettings(stages(only.engine), None, health=QUICK, when_overloaded="refuse")
+            async with running(told, GATE) as up:
+                only.after_s = 2 * DEADLINE_MS / 1000
+                assert (await up.chat()).status_code == 200
+                only.after_s = 0.0
+                await all_answered_by_the_small_one(up)
+
+    run(main)
