@@ -41,7 +41,8 @@ class TimedCandidate(Candidate, Protocol):
 
 
 class Asked(NamedTuple):
-    """A request, as far as it is known beforehand: the tokens that it reads, and the most that it may write.
+    """A request, as far as it is known beforehand: the tokens that it reads, and the most of each of its `answers`,
+    which are written side by side.
 
     `left_s` is the time in which its answer is wanted; infinite where it may take any.
     """
@@ -50,6 +51,7 @@ class Asked(NamedTuple):
     most_output: int | None = None
     prefix: int | None = None
     left_s: float = inf
+    answers: int = 1
 
 
 class PlacedCandidate(TimedCandidate, Protocol):

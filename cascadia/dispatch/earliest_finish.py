@@ -46,13 +46,14 @@ class Trial(NamedTuple):
     kind: str
     seen: Seen
     expected_tokens: float
-    """Of its answer; what it counts for in hand is these and what it reads."""
+    """Of each of its `answers`; what it counts for in hand is these and what it reads."""
     most_output: int | None = None
-    """Tokens that its answer has at most, where that is known."""
+    """Tokens that each has at most, where that is known."""
+    answers: int = 1
 
     @property
     def tokens(self) -> int:
-        return self.seen.tokens + round(self.expected_tokens)
+        return self.seen.tokens + round(self.answers * self.expected_tokens)
 
 
 @dataclass(slots=True)
@@ -108,16 +109,16 @@ class EarliestFinish:
             self._arrange(candidates)
         if not (self._relied and self._unequal and self.length.tells):
             return self.least.choose(candidates, self.tokens(asked))
-        tokens, most_output, _, left_s = asked
+        tokens, most_output, _, left_s, answers = asked
         mean, high = self.length.expected(tokens, most_output)
-        bounded = left_s != inf
+        bounded, beside = left_s != inf, answers - 1
         best: _Kind | None = None
         cost = first_s = inf
         soonest, chosen, spare = self._kinds[0], _NONE, _NONE
         for kind in self._kinds:
             base_s, read_s, step_s, load_s = kind.model.coefficients
             loads = [c.load for c in kind.members]
-            begins_s, token_s = base_s + read_s * tokens, step_s + load_s * min(loads)
+            begins_s, token_s = base_s + read_s * tokens, step_s + load_s * (min(loads) + beside)
             took_s = begins_s + mean * token_s
             if took_s < first_s:
                 soonest, first_s, spare = kind, took_s, loads
@@ -134,15 +135,16 @@ class EarliestFinish:
 
     def given(self, candidate: TimedCandidate, asked: Asked, now_s: float = 0.0) -> Trial:  # noqa: ARG002
         """The request goes to `candidate`, which does not count it yet."""
-        seen = Seen(asked.tokens, candidate.load)
-        return Trial(candidate.kind, seen, self._expected(asked), asked.most_output)
+        seen = Seen(asked.tokens, candidate.load + asked.answers - 1)
+        return Trial(candidate.kind, seen, self._expected(asked), asked.most_output, asked.answers)
 
     def tokens(self, asked: Asked) -> int:
         """Tokens that the request counts for in hand: what it reads, and is likely to write."""
-        return asked.tokens + round(self._expected(asked))
+        return asked.tokens + round(asked.answers * self._expected(asked))
 
     def ended(self, trial: Trial, output_tokens: int, seconds: float) -> None:
-        """Learns that its answer had so many tokens, and was there after so long."""
+        """Learns that its answers had so many tokens together, and were there after so long."""
+        output_tokens = round(output_tokens / trial.answers)
         self.length.seen(trial.seen.tokens, output_tokens, trial.most_output)
         self.any_length.seen(output_tokens)
         self.model(trial.kind).took(trial.seen, output_tokens, seconds)
@@ -158,7 +160,7 @@ class EarliestFinish:
         return found
 
     def _expected(self, asked: Asked) -> float:
-        """Tokens of its answer."""
+        """Tokens of each of its answers."""
         if self.relied:
             return self.length.expected(asked.tokens, asked.most_output).mean
         return self.any_length.expected(asked.most_output)

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
+from math import inf
 from typing import NamedTuple
 
 from cascadia.dispatch.answer_length import FIRST_ANSWER_TOKENS
@@ -27,6 +28,9 @@ HIGH = 0.9
 LEAST_EXPLAINED = 0.55
 """Of the variance of lengths. Below it replicas chosen by lengths may serve less than by work in hand: midway between
 the most with which they did and the least with which they did not (docs/models/unequal.md)."""
+LONGEST = 4.0
+"""Answers that nine in ten do not pass: longer ones count for no more. Now and then a model repeats itself until it is
+cut off, which no prompt tells, and one such answer would outweigh the variance of all others."""
 ALIKE = 0.25
 """Of the mean: lengths that are told as well as this differ too little for it to matter."""
 ENOUGH_TOLD = 128
@@ -65,6 +69,7 @@ class OutputLength:
     _latest: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
     _outcomes: deque[tuple[float, int]] = field(default_factory=lambda: deque(maxlen=KEPT))
     _new: int = 0
+    _longest: float = inf
     _cuts: list[int] = field(default_factory=list)
     _told: list[Expected] = field(
         default_factory=lambda: [Expected(FIRST_ANSWER_TOKENS, FIRST_ANSWER_TOKENS)]
@@ -99,18 +104,21 @@ class OutputLength:
 
     def _cut(self) -> None:
         latest = sorted(self._latest)
+        self._longest = LONGEST * max(1.0, _of([wrote for _, wrote in latest]).high)
         edges = _edges([tokens for tokens, _ in latest], self.cells)
         self._cuts = [latest[edge - 1][0] for edge in edges[1:-1]]
-        self._told = [_of([wrote for _, wrote in latest[first:end]]) for first, end in pairwise(edges)]
+        counted = [min(wrote, self._longest) for _, wrote in latest]
+        self._told = [_of(counted[first:end]) for first, end in pairwise(edges)]
 
     def _judge(self) -> None:
         """Says how much of the latest lengths was told."""
         count = len(self._outcomes)
         if count < ENOUGH_TOLD:
             return
-        mean = sum(wrote for _, wrote in self._outcomes) / count
-        variance = sum((wrote - mean) ** 2 for _, wrote in self._outcomes) / count
-        missed = sum((wrote - told) ** 2 for told, wrote in self._outcomes) / count
+        outcomes = [(told, min(wrote, self._longest)) for told, wrote in self._outcomes]
+        mean = sum(wrote for _, wrote in outcomes) / count
+        variance = sum((wrote - mean) ** 2 for _, wrote in outcomes) / count
+        missed = sum((wrote - told) ** 2 for told, wrote in outcomes) / count
         self.explained = 1 - missed / variance if variance else float(missed == 0)
         self.tells = missed <= max((1 - LEAST_EXPLAINED) * variance, (ALIKE * mean) ** 2)
 
@@ -127,6 +135,6 @@ def _edges(reads: list[int], cells: int) -> list[int]:
     return [*edges, n]
 
 
-def _of(wrote: list[int]) -> Expected:
+def _of(wrote: list[float]) -> Expected:
     wrote.sort()
     return Expected(sum(wrote) / len(wrote), wrote[int(HIGH * (len(wrote) - 1))])

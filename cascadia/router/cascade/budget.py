@@ -63,6 +63,7 @@ async def _whole(ask: Ask, stage: Stage, step: Step, scoring: Scoring, at: int |
     reply = await stage.buffered(call, READERS[False, False])
     if reply.found is None:
         return Thought(reply)
+    stage.counted(reply.found.usage, step)
     return Thought(reply, reply.body, reply.found, reply.found.usage)
 
 

@@ -168,14 +168,14 @@ class Cascade:
 
     def _too_late(self, ask: Ask, stage: Stage) -> bool:
         """Tells whether the stage's answer is likely to pass the deadline."""
-        return ask.deadline_s - monotonic() < stage.admission.finish_s(ask.fields.most_output)
+        return ask.deadline_s - monotonic() < stage.admission.finish_s(ask.fields.output_limit)
 
     def _in_time(self, ask: Ask, way: list[Stage]) -> list[Stage]:
         """Stages of `way` that are likely to be in time (RAMSIS, section 4.3.1); where none is, the fastest.
 
         Raises `ApiError` where none is and who is late is refused.
         """
-        left_s, most = ask.deadline_s - monotonic(), ask.fields.most_output
+        left_s, most = ask.deadline_s - monotonic(), ask.fields.output_limit
         found = [stage for stage in way if not stage.admission.late(left_s, most)]
         if len(found) == len(way):
             return way
@@ -231,8 +231,10 @@ class Cascade:
             step.answer = written.choices[0].text if written.choices else ""
         stage.counted(written.usage, step)
         took = written.usage
-        if not any(took):
-            took = estimated(call.body, sum(choice.length for choice in written.choices))
+        if not took.output_tokens:
+            told = estimated(call.body, sum(choice.length for choice in written.choices))
+            stage.learn(step, told.output_tokens)
+            took = took if any(took) else told
         decision.total = decision.total.plus(took)
         step.used(*took)
         if reply.first_at_s is not None:
@@ -260,9 +262,7 @@ class Cascade:
                 else:
                     found = await budgeted(ask, stage, step, self.scoring)
             except StageFailed:
-                took = Usage(step.input_tokens, step.output_tokens)
-                decision.total = decision.total.plus(took)
-                stage.counted(took)
+                decision.total = decision.total.plus(Usage(step.input_tokens, step.output_tokens))
                 raise
             step.answered_at_s = monotonic()
             if found.exit_tokens is None and found.score is None and found.body and gated:
@@ -276,7 +276,6 @@ class Cascade:
         if not ask.holding.take(len(found.body)):
             raise StageFailed(stage.name, "exhausted")
         stage.metrics.left(left_at(stage, found))
-        stage.counted(found.spent, step)
         step.used(*found.spent)
         step.score = found.score
         step.threshold = found.threshold if found.good else step.threshold

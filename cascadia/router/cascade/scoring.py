@@ -28,7 +28,7 @@ from cascadia.router.openai.bounded import turn_after
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.logprobs import ALL, alternatives_of, beside
 from cascadia.router.openai.questions import asked_of, questions_of
-from cascadia.router.openai.requests import drawn_anew, rewritten
+from cascadia.router.openai.requests import drawn_anew, most_written, rewritten
 from cascadia.router.openai.responses import read_response, read_response_events
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
@@ -250,7 +250,8 @@ class Scoring:
             deadline_s=ask.deadline_s,
             priority=ask.priority,
             step=step,
-            most_output=ask.fields.most_output,
+            most_output=most_written(ask.fields, changes),
+            answers=ask.fields.answers,
             # What broke off the engines of one stage may break those of the next.
             resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,
         )

@@ -134,7 +134,8 @@ async def thought(ask: Ask, stage: Stage, step: Step, scoring: Scoring, *, gated
         reply = await stage.buffered(call, READERS[False, False])
         if reply.found is None:
             return reply
-        # At once: what fails later on has cost what it took until then.
+        # At once: what fails later on has cost what it took until then, and each call has a replica of its own.
+        stage.counted(reply.found.usage, step)
         step.used(*Usage(step.input_tokens, step.output_tokens).plus(reply.found.usage))
         if settings.echoes:
             said = reply.found.choices[0]

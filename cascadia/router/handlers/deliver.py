@@ -61,7 +61,7 @@ async def cascaded(
         def noted(usage: Usage) -> dict[str, Any]:
             nonlocal seen
             # An engine may tell its usage more than once.
-            stage.counted(Usage(*(max(0, now - then) for now, then in zip(usage, seen, strict=True))))
+            stage.metered(Usage(*(max(0, now - then) for now, then in zip(usage, seen, strict=True))))
             seen = usage
             decision.total = before.plus(usage)
             decision.steps[-1].used(*usage)

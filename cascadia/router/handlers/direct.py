@@ -14,6 +14,7 @@ from cascadia.router.openai.requests import (
     TOKENIZERS,
     WRITTEN,
     Fields,
+    most_written,
     rewritten,
 )
 from cascadia.router.openai.responses import refers_elsewhere
@@ -46,7 +47,7 @@ def call_of(
     record.steps.append(step)
     forwarded = exchange.forwarded if record.trace is None else record.trace.forwarded(step)
     kept = api == "responses" and refers_elsewhere(fields) is not None
-    most = fields.most_output if api in WRITTEN else 0
+    most, answers = (most_written(fields, changes), fields.answers) if api in WRITTEN else (0, 1)
     return Call(
         OTHER_NAMES.get(head.path, head.path),
         body,
@@ -58,6 +59,7 @@ def call_of(
         step=step,
         kept=kept,
         most_output=most,
+        answers=answers,
     )
 
 
@@ -94,8 +96,12 @@ def answer(exchange: Exchange, stage: Stage, call: Call, body: bytes, usage: Usa
     """The engine's whole answer, to the client as it is."""
     step, read = call.step, call.path not in TOKENIZERS
     stage.counted(usage, step)
-    if read and not any(usage):
-        usage = estimated(call.body, written_in(body) if exchange.head.api in WRITTEN else 0)
+    if read and not usage.output_tokens and exchange.head.api in WRITTEN:
+        told = estimated(call.body, written_in(body))
+        stage.learn(step, told.output_tokens)
+        usage = usage if any(usage) else told
+    elif read and not any(usage):
+        usage = estimated(call.body, 0)
     input_tokens, output_tokens = usage
     if exchange.reservation is not None:
         exchange.reservation.spent = input_tokens + output_tokens

@@ -183,11 +183,10 @@ def _told(step: Step, stage: Stage, tail: bytes, parts: int, exchange: Exchange)
         usage = usage_at_end(tail)
         if usage is None:
             _estimate(step, parts, exchange)
-            stage.admission.length.seen(step.output_tokens)
-            stage.learn(step, step.output_tokens)
         else:
             step.used(*usage)
-            stage.counted(usage, step)
+            stage.metered(usage)
+    stage.learn(step, step.output_tokens)
     if step.tpot_s is not None:
         stage.metrics.tpot.observe(step.tpot_s)
     stage.metrics.seconds.observe(step.answered_at_s - step.started_at_s)

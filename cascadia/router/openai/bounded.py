@@ -26,6 +26,8 @@ LONG_BYTES = 128 * 1024
 MOST_TOKENS = 2**31
 """Of a request and of an answer. JSON has integers of any size, and one beyond 64 bits in what is added up stays there:
 each later request would fail."""
+MOST_SAID = 2**24
+"""Of an answer, in all its choices: no engine's context holds as many."""
 
 NOT_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """Raised by decoders for bytes that are not JSON of their kind: text that is not UTF-8, and what is nested too deep,
@@ -61,7 +63,7 @@ def decoded(decoder: "msgspec.json.Decoder[T]", content: bytes) -> T:
 
 def tokens_said(count: float | None) -> int:
     """Tokens as an engine counts them; 0 where it does not, or says what no answer has."""
-    return int(count) if count is not None and 0 <= count <= MOST_TOKENS else 0
+    return int(count) if count is not None and 0 <= count <= MOST_SAID else 0
 
 
 def _count() -> None:

@@ -29,6 +29,9 @@ from cascadia.router.openai.errors import ApiError
 Api = Literal[
     "chat", "completions", "embeddings", "responses", "classify", "rerank", "score", "pooling", "tokens"
 ]
+MOST_ANSWERS = 1024
+LIMITED_BY = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""Members that bound an answer."""
 WRITTEN: tuple[Api, ...] = ("chat", "completions", "responses")
 """Whose answers a model writes, token by token; all others are answered in one pass."""
 
@@ -169,6 +172,11 @@ class Fields(Struct, gc=False):
         return self.prompts * max(1, self.n or 1)
 
     @property
+    def answers(self) -> int:
+        """As `choices`, as far as a choice between replicas looks at how many they are."""
+        return min(MOST_ANSWERS, self.choices)
+
+    @property
     def asks_usage(self) -> bool:
         """Tells whether a stream is to end with its usage."""
         try:
@@ -301,6 +309,12 @@ def each_prompt(prompt: bytes) -> list[bytes]:
     `FEW`."""
     lists = prompt.startswith(b"[") and prompt[1:64].lstrip()[:1] in (b'"', b"[")
     return items_of(prompt) if lists else [prompt]
+
+
+def most_written(fields: Fields, changes: Mapping[str, Any]) -> int | None:
+    """Tokens of each answer at most, where the request is sent on with `changes`; None where it is not known."""
+    told = [changes[name] for name in LIMITED_BY if name in changes]
+    return min(told) if told else fields.output_limit
 
 
 def prompts_in(prompt: bytes) -> int:

@@ -3,7 +3,7 @@
 import re
 
 from cascadia.router.openai.answers import Usage
-from cascadia.router.openai.bounded import LONG_BYTES, MOST_TOKENS, SMALL_BYTES
+from cascadia.router.openai.bounded import LONG_BYTES, MOST_SAID, SMALL_BYTES
 
 _TAIL_BYTES = 4096
 # An answer's own text cannot look like this: there a quotation mark has a backslash in front.
@@ -75,6 +75,6 @@ class StreamUsage:
         """Tokens in and out together; `prompt_tokens` is an estimate for a stream that does not say, or says
         what no answer has."""
         taken, written = _INPUT.findall(self._tail), _OUTPUT.findall(self._tail)
-        if taken and written and (said := int(taken[-1]) + int(written[-1])) <= MOST_TOKENS:
+        if taken and written and (said := int(taken[-1]) + int(written[-1])) <= MOST_SAID:
             return said
         return prompt_tokens + self.written

@@ -157,17 +157,17 @@ class Admission:
     def asked(self, call: Call) -> Asked:
         """The call as known beforehand; its answer is wanted within what its turn here has left."""
         if self.latency_max_s is None:
-            return Asked(call.tokens, call.most_output, call.prefix)
+            return Asked(call.tokens, call.most_output, call.prefix, answers=call.answers)
         now_s = monotonic()
         spent_s = 0.0 if call.step is None else now_s - call.step.started_at_s
         left_s = min(self.latency_max_s - spent_s, call.deadline_s - now_s)
-        return Asked(call.tokens, call.most_output, call.prefix, max(0.0, left_s))
+        return Asked(call.tokens, call.most_output, call.prefix, max(0.0, left_s), call.answers)
 
     def tokens(self, call: Call) -> int:
         """Tokens that the call is likely to read and write."""
         if self.timed is not None:
             return self.timed.tokens(self.asked(call))
-        return call.tokens + self.length.expected(call.most_output)
+        return call.tokens + call.answers * self.length.expected(call.most_output)
 
     @property
     def crowded(self) -> bool:

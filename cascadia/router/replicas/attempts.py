@@ -242,9 +242,12 @@ class Attempts:
         """Counts the request to `replica`; `done` of what is returned ends that, and tells its breaker."""
         admission = self.admission
         tokens, timed = admission.tokens(call), admission.timed
-        if timed is not None and call.step is not None:
-            call.step.tried = Tried(timed.given(replica, admission.asked(call), now_s), replica.name, now_s)
-        load = load_of(1, tokens)
+        step = call.step
+        if step is not None:
+            step.answers, step.most_output = call.answers, call.most_output
+        if timed is not None and step is not None:
+            step.tried = Tried(timed.given(replica, admission.asked(call), now_s), replica.name, now_s)
+        load = load_of(call.answers, tokens)
         replica.running += 1
         replica.outstanding_tokens += tokens
         replica.load += load

@@ -21,7 +21,7 @@ State = Literal["starting", "ready", "down", "draining"]
 
 class Call(Struct, frozen=True, gc=False):
     """A request as an engine gets it. `headers` are whole lines; `tokens` an estimate of those that it has to read, and
-    `most_output` of those that it may write, where that is known.
+    `most_output` of those that each of its `answers` may have, where that is known.
 
     `deadline_s` is in the event loop's time. `step` is told what becomes of it.
     """
@@ -38,6 +38,7 @@ class Call(Struct, frozen=True, gc=False):
     kept: bool = False
     """Whether it refers to what one engine keeps, and others do not know."""
     most_output: int | None = None
+    answers: int = 1
     resets_max: int = 2
     """So many replicas may break off before it is taken for the request's doing, and no other is asked."""
 

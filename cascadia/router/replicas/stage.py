@@ -40,6 +40,12 @@ LIMITS = {"chat": "max_tokens", "completions": "max_tokens", "responses": "max_o
 """What each API calls the most tokens of an answer; embeddings have none."""
 
 
+BELIEVED_TOKENS = 4096
+"""Of an answer, however soon it was there: a cache in front of an engine has none to write."""
+MOST_TOKENS_S = 10_000
+"""Tokens a second that no engine writes of one answer."""
+
+
 class Limited(Protocol):
     """A request, as far as it says how long its answer may be."""
 
@@ -166,23 +172,42 @@ class Stage:
 
     def counted(self, usage: Usage, step: Step | None = None) -> None:
         """Counts what one of its answers took, by the engine's own count; it is learnt from, if `step` was its turn."""
-        read, written = usage
+        self.metered(usage)
+        self.learn(step, usage.output_tokens)
+
+    def metered(self, usage: Usage) -> None:
+        """Counts as much without learning from it: more of the same answer may come."""
         metrics = self.metrics
-        metrics.input_tokens.value += read
-        metrics.output_tokens.value += written
-        if written:
-            admission = self.admission
-            admission.length.seen(written)
-            if admission.timed is not None:
-                self.learn(step, written)
+        metrics.input_tokens.value += usage.input_tokens
+        metrics.output_tokens.value += usage.output_tokens
 
     def learn(self, step: Step | None, written: int) -> None:
-        """An answer of so many tokens is there now."""
-        timed, tried = self.admission.timed, None if step is None else step.tried
+        """An answer of so many tokens is there now, be it by the engine's count or by estimate; of none nothing is
+        learnt."""
+        if not written:
+            return
+        admission = self.admission
+        answers = 1 if step is None else step.answers
+        written = self._possible(step, written)
+        admission.length.seen(round(written / answers))
+        timed, tried = admission.timed, None if step is None else step.tried
         # Of two that were asked at the same time, what is known is the later one's.
         if timed is None or step is None or tried is None or tried.replica != step.replica:
             return
         timed.ended(tried.trial, written, monotonic() - tried.since_s)
+
+    def _possible(self, step: Step | None, written: int) -> int:
+        """Tokens of `written` that an engine can have written: others' choices must not rest on one that cannot count.
+
+        No more than were asked for and fit into its context, nor faster than any engine writes.
+        """
+        if written <= BELIEVED_TOKENS:
+            return written
+        seconds = 0.0 if step is None else monotonic() - step.started_at_s
+        bounds = [max(BELIEVED_TOKENS, round(MOST_TOKENS_S * seconds))]
+        bounds += [] if self.settings.max_model_len is None else [self.settings.max_model_len]
+        bounds += [] if step is None or step.most_output is None else [step.most_output]
+        return min(written, min(bounds) * (1 if step is None else step.answers))
 
     def drop(self, begun: Begun) -> None:
         """Drops an answer that nobody waits for any more."""

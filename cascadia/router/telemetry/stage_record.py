@@ -54,6 +54,9 @@ class Step(Struct, gc=False):
     """What an engine said that failed last, as a log may have it."""
     tried: Tried | None = None
     """The latest try, where its stage's balancing learns from answers."""
+    answers: int = 1
+    """That its engine was asked for last, of at most `most_output` tokens each."""
+    most_output: int | None = None
 
     def ended(self, outcome: str) -> float:
         """Ends the turn now; how many seconds it took."""

@@ -1,5 +1,6 @@
 """What is told of an answer's length: cells by what is read, and how well they have told it."""
 
+import numpy as np
 import pytest
 
 from cascadia.dispatch.answer_length import ANSWERS_KEPT, AnswerLength
@@ -138,3 +139,24 @@ def test_of_a_thousand_answers_half_are_forgotten() -> None:
         40 * ANSWERS_KEPT // 2,
     )
     assert [length.expected(most) for most in (39, 40, 41)] == [39, 40, 40]
+
+
+def test_answers_that_never_end_hide_nothing_of_what_prompts_tell_while_they_are_few() -> None:
+    """One in 400 goes on for 30,000 tokens; of one in 20 nobody knows which."""
+    for every, tells in ((400, True), (20, False)):
+        length, rng = OutputLength(), np.random.default_rng(0)
+        for n in range(1, 4001):
+            read = int(rng.integers(1, 80))
+            length.seen(read, 30_000 if n % every == 0 else 1 + 3 * read // 4)
+        assert length.tells is tells
+        if tells:
+            assert length.expected(40).mean < 60
+
+
+def test_answers_that_all_become_long_are_expected_to_be_long() -> None:
+    length = OutputLength()
+    for _ in range(2048):
+        length.seen(40, 30)
+    for _ in range(2048):
+        length.seen(40, 3000)
+    assert length.expected(40).mean == pytest.approx(3000, rel=0.1)

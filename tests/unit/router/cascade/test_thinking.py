@@ -105,6 +105,23 @@ def test_what_goes_on_continues_the_same_prefix() -> None:
     run(main)
 
 
+def test_balancing_learns_from_each_call_what_that_took_and_not_how_long_the_judge_thought() -> None:
+    async def main() -> None:
+        small = FakeEngine(answer=thinks)
+        scores = {"trial 4": 0.0, "trial 8": 0.0, "a " * LONG + "whole": 0.0}
+        async with started(small, FakeEngine("large")):
+            told = tuple(replace(s, balancing="earliest-finish") for s in thinker(small, small))
+            async with running(told, ScriptedGate(scores)) as up:
+                assert (await up.chat(max_stage="small")).status_code == 200
+                admission = up.router.stages[0].admission
+                timed = admission.timed
+                assert timed is not None
+                assert [wrote for _, wrote in timed.length._latest] == [4, 2, 4, 2, 5]
+                assert admission.length.answers == 1 + len(small.requests) == 6
+
+    run(main)
+
+
 @pytest.mark.parametrize("how", [{"json": {"exits": False}}, {"headers": {"x-cascadia-exits": "off"}}])
 def test_a_request_can_decline(how: dict[str, Any]) -> None:
     async def main() -> None:

@@ -1,17 +1,21 @@
 """Replicas chosen by what is learnt of their answers: through the router, and with the simulator's own choices."""
 
 import asyncio
+import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace as replace_of
 
 from cascadia.clients.engines.held_bytes import HeldBytes
+from cascadia.dispatch.answer_length import FIRST_ANSWER_TOKENS
 from cascadia.dispatch.earliest_finish import SPARE, EarliestFinish
-from cascadia.dispatch.latency_model import Coefficients, LatencyModel
+from cascadia.dispatch.latency_model import TOKENS_A_REQUEST, Coefficients, LatencyModel
 from cascadia.dispatch.output_length import FEWEST
 from cascadia.dispatch.simulated import Known, Simulated
+from cascadia.router.openai.bounded import MOST_SAID
 from cascadia.router.replicas import admission, attempts
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
@@ -19,7 +23,7 @@ from cascadia.router.settings.model import Limits, ReplicaSettings, StageSetting
 from cascadia.router.telemetry import stage_record
 from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.telemetry.stage_record import begun
-from cascadia.testing.engines import FakeEngine, started
+from cascadia.testing.engines import FakeEngine, begin_stream, delta, event, send, started
 from cascadia.testing.routers import Running, run, running, stages, until
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from tests.unit.sim.machines import machine
@@ -50,6 +54,81 @@ def test_answers_are_learnt_from_whatever_way_they_come() -> None:
         assert 'cascadia_latency_error{kind="1",stage="small"}' in metrics
 
     run(main)
+
+
+def saying(usages: list[Any]) -> FakeEngine:
+    """An engine that answers with 400 letters a choice, and tells one of `usages` after the other; None: none."""
+
+    async def answer(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        told, choices = usages.pop(0), body.get("n") or 1
+        usage = None if told is None else {"prompt_tokens": 10, "completion_tokens": told}
+        texts = ["four" * 100] * choices
+        if body.get("stream"):
+            begin_stream(writer)
+            # As where an engine tells its usage in every event.
+            for tokens in (told // 2, told):
+                event(writer, {**delta("four"), "usage": {"prompt_tokens": 10, "completion_tokens": tokens}})
+            event(writer, {"choices": [], "usage": {"prompt_tokens": 10, "completion_tokens": told}})
+            event(writer, "[DONE]")
+            writer.write(b"0\r\n\r\n")
+            return
+        listed = [{"index": i, "message": {"content": text}} for i, text in enumerate(texts)]
+        send(writer, 200, json.dumps({"choices": listed, "usage": usage}).encode())
+
+    return FakeEngine(answer=answer)
+
+
+ODD: list[tuple[list[Any], dict[str, Any]]] = [
+    ([10**9, 2**24, 10**6], {}),
+    ([10**9, 2**24, 10**6], {"max_tokens": 200}),
+    ([0, None, None], {}),
+    ([800, 800, 800], {"n": 8}),
+    ([100, 100, 100], {"stream": True, "stream_options": {"include_usage": True}}),
+]
+
+
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+@pytest.mark.parametrize(("odd", "more"), ODD, ids=["absurd", "beyond", "none", "several", "streams"])
+def test_whatever_an_engine_says_of_three_answers_the_others_are_expected_to_be_as_long_as_they_are(
+    model: str, odd: list[Any], more: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        usual = [100] * 150
+        engine = saying([*usual, *odd, *usual, *usual])
+        async with started(engine), running(settings(engine)) as up:
+            timed = up.router.stages[0].admission.timed
+            assert timed is not None
+            for fields in [{}] * 150 + [more] * 3 + [{}] * 300:
+                assert (await up.chat(model, **fields)).status_code == 200
+            (learnt,) = timed.models.values()
+            assert learnt.answers == 453, "each is learnt from"
+            assert timed.any_length.expected() <= 300
+            assert timed.length.tells
+            assert timed.length.expected(15).mean == pytest.approx(100, rel=0.25)
+            assert up.router.stages[0].admission.length.expected() <= 300
+            metrics = (await up.client.get("/metrics")).text
+        line = 'cascadia_stage_tokens_total{direction="output",stage="small"} '
+        counted = sum(told for told in odd if told and told <= MOST_SAID)
+        assert float(metrics.partition(line)[2].partition("\n")[0]) == 450 * 100 + counted
+
+    run(main)
+
+
+def test_several_answers_at_once_count_for_as_many_and_each_is_as_long_as_one() -> None:
+    served, several = stage_of("fast", "slow"), replace_of(call_of(20), answers=8)
+    timed = served.admission.timed
+    assert timed is not None
+    one, eight = served.admission.tokens(call_of(20)), served.admission.tokens(several)
+    assert eight - 20 == 8 * (one - 20)
+    begun_ = served.attempts.given(served.replicas[0], several, 0.0)
+    assert served.replicas[0].load == 8 + eight / TOKENS_A_REQUEST
+    assert served.replicas[0].outstanding_tokens == eight
+    assert several.step is not None
+    assert several.step.tried is not None
+    timed.ended(several.step.tried.trial, 8 * 33, 1.0)
+    assert timed.any_length.tokens == FIRST_ANSWER_TOKENS + 33
+    begun_.done(True)
+    assert (served.replicas[0].load, served.replicas[0].running) == (0.0, 0)
 
 
 async def asked_while_kinds_come_and_go(up: Running, served: Stage) -> None:
