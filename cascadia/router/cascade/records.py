@@ -6,7 +6,8 @@ from typing import Any
 from msgspec import Struct
 
 from cascadia.router.cascade.decision import Ask
-from cascadia.router.openai.requests import BYTES_PER_TOKEN, Fields
+from cascadia.router.openai.requests import Fields
+from cascadia.router.openai.texts import prompt_tokens_of
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.telemetry.trace_context import Trace
 
@@ -68,7 +69,7 @@ class Record(Struct):
                 step.ended_at_s = ended_at_s
             asked = step.tries and step.outcome in _READ and entry.get("api") != "tokens"
             if not step.input_tokens and (step.output_tokens or asked):
-                step.input_tokens = read or max(1, len(self.body) // BYTES_PER_TOKEN)
+                step.input_tokens = read or max(1, prompt_tokens_of(self.body))
             read = step.input_tokens
             spent[step.stage] = spent.get(step.stage, 0) + step.all_tokens
             written[step.stage] = written.get(step.stage, 0) + step.all_output_tokens

@@ -9,8 +9,9 @@ from cascadia.router.cascade.records import Record
 from cascadia.router.cascade.sessions import session_of
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
-from cascadia.router.openai.requests import OTHER_NAMES, Fields, prompt_tokens_of
+from cascadia.router.openai.requests import OTHER_NAMES, Fields
 from cascadia.router.openai.responses import refers_elsewhere
+from cascadia.router.openai.texts import prompt_tokens_of
 from cascadia.router.settings.model import GearSettings, RouterSettings
 
 MOST_PRIORITY = 2**53

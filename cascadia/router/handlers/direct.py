@@ -9,7 +9,6 @@ from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.answers import Usage, read_tokens, read_usage
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import (
-    BYTES_PER_TOKEN,
     OTHER_NAMES,
     TOKENIZERS,
     WRITTEN,
@@ -19,6 +18,7 @@ from cascadia.router.openai.requests import (
 )
 from cascadia.router.openai.responses import refers_elsewhere
 from cascadia.router.openai.stream_usage import estimated, written_in
+from cascadia.router.openai.texts import prompt_tokens_of
 from cascadia.router.replicas.attempts import Begun
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.stage import Stage
@@ -39,7 +39,7 @@ def call_of(
         raise ApiError(400, "invalid_value", message, param="encoding_format")
     urgency = urgency_of(exchange, fields, total_s)
     priority = urgency.priority
-    tokens = len(body) // BYTES_PER_TOKEN
+    tokens = prompt_tokens_of(body)
     changes = stage.told(priority, fields, api, tokens) if stage.tells else {}
     if stage.settings.model != fields.model or changes or fields.has_own or fields.misplaced(api):
         body = rewritten(body, stage.settings.model, changes, api, fields.all_members)

@@ -22,12 +22,12 @@ from cascadia.router.observers.observers import Observers
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.requests import (
-    BYTES_PER_TOKEN,
     Fields,
     prefix_of,
     read_fields,
     tokens_of,
 )
+from cascadia.router.openai.texts import prompt_tokens_of
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import GearSettings, RouterSettings
@@ -192,7 +192,7 @@ class Service:
             record.entry["key"] = account.key.name
             record.fields = fields = read_fields(body, exchange.head.api)
             record.tokens = tokens = tokens_of(body, fields, exchange.head.api)
-            prompt_tokens = len(body) // BYTES_PER_TOKEN
+            prompt_tokens = prompt_tokens_of(body)
             if access.shared is not None:
                 admitted = access.admit(exchange, account, fields.model, tokens, prompt_tokens)
                 return self._routed_when(admitted, exchange, fields, record)

@@ -21,7 +21,8 @@ from cascadia.router.observers.samples_rows import ARRIVALS, KINDS, QUALITY, REQ
 from cascadia.router.observers.samples_writer import Writer
 from cascadia.router.openai.bounded import LONG_BYTES, turn_after
 from cascadia.router.openai.questions import asked_of
-from cascadia.router.openai.requests import BYTES_PER_TOKEN, Fields, prefix_of
+from cascadia.router.openai.requests import Fields, prefix_of
+from cascadia.router.openai.texts import prompt_tokens_of
 from cascadia.router.settings.model import SampleSettings
 from cascadia.router.telemetry.stage_record import Step
 
@@ -125,7 +126,7 @@ class Samples:
         row: Row = {
             "arrival_s": time.time() - record.seconds,
             # Who was turned away came all the same: his request is as long as it looks, his answer as others'.
-            "input_tokens": input_tokens or max(1, len(record.body) // BYTES_PER_TOKEN),
+            "input_tokens": input_tokens or max(1, prompt_tokens_of(record.body)),
             "output_tokens": output_tokens or max(1, round(self._mean_output_tokens)),
             "counted": counted,
             "request": self.hashed(entry["request_id"].encode()),

@@ -27,7 +27,8 @@ from cascadia.router.observers.samples_rows import Row
 from cascadia.router.openai.answers import Choice, Written, read_document
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.questions import answer, asked_of
-from cascadia.router.openai.requests import drawn_anew, prompt_tokens_of, rewritten, tokens_of
+from cascadia.router.openai.requests import drawn_anew, rewritten, tokens_of
+from cascadia.router.openai.texts import prompt_tokens_of
 from cascadia.router.replicas.replica import Call
 from cascadia.router.replicas.results import Reply
 from cascadia.router.replicas.stage import Stage

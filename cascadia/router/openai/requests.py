@@ -25,6 +25,7 @@ from cascadia.router.openai.bounded import (
     members_of,
 )
 from cascadia.router.openai.errors import ApiError
+from cascadia.router.openai.texts import prompt_tokens_of
 
 Api = Literal[
     "chat", "completions", "embeddings", "responses", "classify", "rerank", "score", "pooling", "tokens"
@@ -77,7 +78,6 @@ OTHERS: dict[Api, tuple[str, ...]] = {
 """Fields that other endpoints know, by the one that does not."""
 _WITH_WRITING = (*WRITTEN, "tokens")
 """A chat's tokens are counted with its tools."""
-BYTES_PER_TOKEN = 4
 OUTPUT_TOKENS = 256
 """Assumed where the request sets no limit."""
 PREFIX_BYTES = 4096
@@ -417,11 +417,6 @@ def _first_items(content: bytes) -> Iterator[bytes]:
     yield start[begin:].strip()
 
 
-def prompt_tokens_of(body: bytes) -> int:
-    """An estimate; only its ratio to others' counts."""
-    return len(body) // BYTES_PER_TOKEN
-
-
 def tokens_of(body: bytes, fields: Fields, api: Api) -> int:
     """The most that prompt and answers may have, or a guess of it where the request sets no limit."""
-    return len(body) // BYTES_PER_TOKEN + (fields.output_tokens if api in WRITTEN else 0)
+    return prompt_tokens_of(body) + (fields.output_tokens if api in WRITTEN else 0)

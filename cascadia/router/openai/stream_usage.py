@@ -4,6 +4,7 @@ import re
 
 from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import LONG_BYTES, MOST_SAID, SMALL_BYTES
+from cascadia.router.openai.texts import prompt_tokens_of
 
 _TAIL_BYTES = 4096
 # An answer's own text cannot look like this: there a quotation mark has a backslash in front.
@@ -17,7 +18,7 @@ _OUTPUT = re.compile(rb'"(?:completion|output)_tokens"\s*:\s*(\d{1,12})')
 
 def estimated(request: bytes, text_bytes: int) -> Usage:
     """Tokens of an answer with so many bytes of text whose engine told none: nobody answers for nothing."""
-    return Usage(max(1, len(request) // _BYTES_A_TOKEN), text_bytes // _BYTES_A_TOKEN)
+    return Usage(max(1, prompt_tokens_of(request)), text_bytes // _BYTES_A_TOKEN)
 
 
 def text_bytes(body: bytes | bytearray) -> int:
