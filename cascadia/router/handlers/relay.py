@@ -15,6 +15,7 @@ from cascadia.router.openai.whole_events import WholeEvents
 from cascadia.router.replicas.results import Live
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.telemetry.stage_record import Step
+from cascadia.router.upstream.deadlines import TICK_S
 from cascadia.router.upstream.errors import UpstreamError
 from cascadia.router.upstream.said import said
 from cascadia.router.upstream.told_failure import ToldFailure, failed_response, last_failure
@@ -60,6 +61,8 @@ async def relay(
         held = passed.held
         rest = noting.part(held) + noting.rest() if noting else held
         _told(step, stage, tail, passed.events, exchange)
+        if told is None:
+            stage.admission.times.took(monotonic() - live.started_s)
         exchange.last_part(rest)
         if told is not None:
             step.ended("refused" if ok else "status")
@@ -71,10 +74,15 @@ async def relay(
     except (UpstreamError, OverflowError) as error:
         # Not the error itself: it would hold this frame, which would hold it.
         kind = error.kind if isinstance(error, UpstreamError) else "too-large"
-        ok = False
-        step.ended(kind)
+        late = kind == "total" and monotonic() + TICK_S >= live.deadline_s
+        if kind == "total":
+            stage.admission.times.outlasted(monotonic() - live.started_s)
+        # Past the request's own deadline nobody is to blame.
+        ok = None if late and not stage.attempts.slow(live.started_s) else False
         stage.metrics.upstream_error(kind)
-        raise StageFailed(stage.name, kind) from None
+        ended = "deadline" if late else kind
+        step.ended(ended)
+        raise StageFailed(stage.name, ended) from None
     finally:
         if step.answered_at_s is None and not step.counted:
             # Whoever cuts the stream before its usage comes has had what was written.

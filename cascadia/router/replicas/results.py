@@ -47,14 +47,19 @@ class Reply(Generic[T]):
 
 
 class Live:
-    """An answer under way. `first` is its first part; `close` must be called in the end."""
+    """An answer under way since `started_s`, which nobody wants after `deadline_s`. `first` is its first part; `close`
+    must be called in the end."""
 
-    __slots__ = ("_connection", "_done", "_replica", "first", "reply")
+    __slots__ = ("_connection", "_done", "_replica", "deadline_s", "first", "reply", "started_s")
 
-    def __init__(self, replica: Replica, connection: Connection, done: Done) -> None:
+    def __init__(
+        self, replica: Replica, connection: Connection, done: Done, *, started_s: float, deadline_s: float
+    ) -> None:
         self._replica = replica
         self._connection = connection
         self._done = done
+        self.started_s = started_s
+        self.deadline_s = deadline_s
         self.first = b""
         self.reply: Reply[None] | None = None
         """Set where it turned out to be a refusal instead."""

@@ -260,9 +260,10 @@ class Stage:
         asked: list[Replica] = []
 
         async def attempt(replica: Replica, done: Done) -> Live:
+            started_s = monotonic()
             asked.append(replica)
             connection = await self._begin(replica, call)
-            live = Live(replica, connection, done)
+            live = Live(replica, connection, done, started_s=started_s, deadline_s=call.deadline_s)
             try:
                 if connection.answer.status != 200:
                     connection.hold(self.limits.idle_s, parts=False)

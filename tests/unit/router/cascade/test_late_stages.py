@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cascadia.router.settings.model import JudgeSettings, RouterSettings
-from cascadia.testing.engines import FakeEngine, completion, send, started
+from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
 from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages
 
 GATE = ScriptedGate({"a": 90.0, "b": 90.0})
@@ -22,8 +22,15 @@ class Slowing:
         self.after_s = 0.0
 
     async def _answer(self, engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if not body.get("stream"):
+            await asyncio.sleep(self.after_s)
+            send(writer, 200, completion(engine.text))
+            return
+        begin_stream(writer)
+        event(writer, delta(engine.text))
         await asyncio.sleep(self.after_s)
-        send(writer, 200, completion(engine.text))
+        event(writer, "[DONE]")
+        writer.write(b"0\r\n\r\n")
 
 
 async def answered_by(up: Running, requests: int) -> Counter[str]:
@@ -74,5 +81,38 @@ def test_a_stage_alone_that_was_slow_for_a_moment_is_not_refused_for_ever() -> N
                 assert (await up.chat()).status_code == 200
                 only.after_s = 0.0
                 await all_answered_by_the_small_one(up)
+
+    run(main)
+
+
+def test_streams_that_their_own_deadlines_cut_close_no_replica_to_others() -> None:
+    async def main() -> None:
+        only = Slowing("a")
+        only.after_s = 2 * DEADLINE_MS / 1000
+        async with started(only.engine), running(stages(only.engine)) as up:
+            for _ in range(8):
+                cut = await up.chat("small", stream=True, deadline_ms=DEADLINE_MS)
+                assert "stage_timeout" in cut.text
+            replica = up.router.stages[0].replicas[0]
+            assert (replica.breaker.failures, replica.running) == (0, 0)
+            whole = await up.chat("small", stream=True)
+            assert whole.text.endswith("data: [DONE]\n\n")
+
+    run(main)
+
+
+def test_a_slow_stage_is_known_by_its_streams_too() -> None:
+    async def main() -> None:
+        small, large = FakeEngine("a"), Slowing("b")
+        large.after_s = 2 * DEADLINE_MS / 1000
+        gate = ScriptedGate({"a": 10.0})
+        async with (
+            started(small, large.engine),
+            running(stages(small, large.engine, thresholds=(70,)), gate) as up,
+        ):
+            assert (await up.chat(stream=True)).headers["x-cascadia-stage"] == "large"
+            in_time = await up.chat(stream=True, deadline_ms=DEADLINE_MS)
+            assert in_time.headers["x-cascadia-stage"] == "small"
+            assert in_time.headers["x-cascadia-stopped"] == "deadline"
 
     run(main)
