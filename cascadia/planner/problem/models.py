@@ -25,6 +25,7 @@ from cascadia_sim.iteration.speculation import Speculation
 from cascadia_sim.models.architecture import Architecture
 from cascadia_sim.models.catalogue import architecture
 from cascadia_sim.models.config_json import read_architecture
+from cascadia_sim.models.own_drafts import drafts_itself
 
 _PATH_STARTS = ("./", "../", "/", "~")
 _LLAMA_CPP = {**LLAMA_CPP_LIMITS, "block_size": 1}
@@ -144,7 +145,8 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
     config = engine_config(spec, found, folder, where)
     if spec.speculation is not None:
         config = replace(
-            config, speculation=_speculation(spec.speculation, found, folder, f"{where}.speculation")
+            config,
+            speculation=_speculation(spec.speculation, spec.model, found, folder, f"{where}.speculation"),
         )
     weights = find_weights(spec.weights, folder)
     return Stage(
@@ -164,7 +166,21 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
     )
 
 
-def _speculation(spec: SpeculationSpec, found: Architecture, folder: Path, where: str) -> Speculation:
+def _whole_path(model: str, folder: Path) -> str:
+    """Absolute path of the config.json that `model` names; a name as it is."""
+    path = config_path(model, folder)
+    return model if path is None else str(path.absolute())
+
+
+def _speculation(
+    spec: SpeculationSpec, model: str, found: Architecture, folder: Path, where: str
+) -> Speculation:
+    if spec.method == "mtp" and not drafts_itself(_whole_path(model, folder)):
+        raise BadInput(
+            f"{where}.method",
+            f"is mtp, and {model} has no layers of its own that draft",
+            "write ngram, draft_model or eagle3",
+        )
     if spec.method != "draft_model" or spec.model is None:
         return Speculation(spec.method, spec.tokens, spec.acceptance, find_weights(spec.model, folder))
     draft = find_architecture(spec.model, folder, f"{where}.model")

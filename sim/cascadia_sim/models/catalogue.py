@@ -67,6 +67,15 @@ def known_models() -> tuple[str, ...]:
     return _catalogue().ids
 
 
+def published(model_id: str) -> dict[str, Any]:
+    """Fields of its config.json that the catalogue has. Raises `UnknownModel`."""
+    for end, _ in (("", None), *_SUFFIXES):
+        found = _find(model_id[: len(model_id) - len(end)]) if model_id.lower().endswith(end) else None
+        if found is not None:
+            return found[1]
+    raise UnknownModel(model_id, _nearest(model_id))
+
+
 def _find(model_id: str) -> tuple[str, dict[str, Any]] | None:
     """Finds a model by full id, or by name alone where no owner is given or the owner republishes others'
     models.

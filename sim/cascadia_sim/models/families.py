@@ -41,6 +41,13 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 }
 
 # State-space, linear-attention, encoder and encoder-decoder families: their cost is not that of a decoder's.
+# Families whose models have no layer of their own that drafts tokens, unless their config.json says how many.
+DRAFT_NOTHING = words(
+    "llama llama4 llama4_text qwen qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3 gemma3_text phi phi3 phi3small",
+    "phimoe mistral mixtral deepseek_v2 gpt_oss granite granitemoe granitemoehybrid jamba lfm2 lfm2_moe olmo olmo2",
+    "olmo3 falcon cohere cohere2 starcoder2 smollm3 gpt2 gptj gpt_neo gpt_neox opt bloom mpt",
+)
+
 UNSUPPORTED = words(
     "mamba mamba2 falcon_mamba zamba zamba2 bamba falcon_h1 rwkv recurrent_gemma",
     "minimax minimax_m1 plamo2 kimi_linear",

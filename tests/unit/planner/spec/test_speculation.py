@@ -1,5 +1,6 @@
 """`stages[].speculation`: what is refused, and what a stage's engine is simulated with."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,11 @@ def test_a_stage_is_simulated_with_what_its_spec_says() -> None:
             "does not start with attention_dp and speculation by ngram",
         ),
         (
+            "speculation: {method: mtp, tokens: 1, acceptance: 0.8}",
+            "stages[0].speculation.method",
+            "write ngram, draft_model or eagle3",
+        ),
+        (
             f"speculation: {{method: draft_model, tokens: 4, acceptance: 0.5, model: {BIG}}}",
             "model",
             "smaller",
@@ -84,3 +90,38 @@ def test_bad_input_is_one_line_that_says_where_and_what_to_write(more: str, wher
     assert where in line
     assert told in line
     assert "\n" not in line
+
+
+@pytest.mark.parametrize(
+    "model", ["deepseek-ai/DeepSeek-V3", "deepseek-ai/DeepSeek-R1-NVFP4", "Qwen/Qwen3-Next-80B-A3B-Instruct"]
+)
+def test_a_model_with_layers_of_its_own_may_draft_by_them(model: str) -> None:
+    asked = "speculation: {method: mtp, tokens: 1, acceptance: 0.8}"
+    assert speculation(asked, model) == Speculation("mtp", 1, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("told", "may"),
+    [({}, False), ({"num_nextn_predict_layers": 1}, True), ({"num_nextn_predict_layers": 0}, False)],
+)
+def test_a_config_says_how_many_such_layers_there_are(
+    tmp_path: Path, told: dict[str, int], may: bool
+) -> None:
+    config = {
+        "model_type": "qwen2",
+        "num_hidden_layers": 4,
+        "hidden_size": 64,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "intermediate_size": 128,
+        "vocab_size": 1000,
+        "max_position_embeddings": 4096,
+    }
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(config | told))
+    asked = "speculation: {method: mtp, tokens: 1, acceptance: 0.8}"
+    if may:
+        assert speculation(asked, str(path)) == Speculation("mtp", 1, 0.8)
+    else:
+        with pytest.raises(BadInput, match="no layers of its own that draft"):
+            speculation(asked, str(path))
