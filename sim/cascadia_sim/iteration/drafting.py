@@ -90,8 +90,8 @@ def _drafts(speculation: Speculation, timing: ReplicaTiming, added_ps: Ints, *, 
     sequences = np.arange(timing.max_num_seqs + 1)
     room = timing.max_num_batched_tokens // np.maximum(sequences, 1) - 1
     if not by_batch:
-        fixed: Ints = np.minimum(speculation.tokens, room)
-        return fixed
+        # One number, as its flag says: what a full batch has room for.
+        return np.full(sequences.size, max(0, min(speculation.tokens, int(room[-1]))), np.int64)
     k = np.arange(speculation.tokens + 1)[:, None]
     tokens = np.minimum(sequences * (k + 1), len(timing.token_ps) - 1)
     steps = timing.token_ps[tokens] + timing.sequence_ps[sequences] + added_ps

@@ -107,6 +107,12 @@ def test_other_engines_draft_the_same_number_always() -> None:
     assert set(ranks.draft_tokens[1:].tolist()) == {5}
 
 
+@pytest.mark.parametrize("tokens", [256, 512, 1024, 1279, 1280])
+def test_an_engine_with_one_number_drafts_as_many_at_every_load_whatever_room_there_is(tokens: int) -> None:
+    timing = served(replace(WAYS[1], tokens=4), engine="sglang", max_num_batched_tokens=tokens)
+    assert set(timing.draft_tokens[1:].tolist()) == ({tokens // 256 - 1} if tokens >= 512 else set())
+
+
 def test_no_more_is_drafted_than_an_iteration_has_room_for() -> None:
     timing = served(replace(WAYS[0], acceptance=0.99), max_num_batched_tokens=512)
     sequences = np.arange(1, 257)
