@@ -129,7 +129,8 @@ class Kubelets:
         await self._live(uid)
 
     def _process(self, pod: Pod) -> Engine | RealRouter | FakeRouter:
-        address = self._address()
+        # Started once more on its node a pod keeps its address: an API server takes no second one.
+        address = pod.get("status", {}).get("podIP") or self._address()
         if pod["metadata"]["labels"].get("cascadia/workload") != "router":
             return Engine(address, pod["metadata"]["name"])
         folder = self.folder / pod["metadata"]["name"]
