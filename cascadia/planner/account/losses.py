@@ -2,9 +2,9 @@
 
 Of each pool the node is looked at on which most of some stage stands, as first fit decreasing lays replicas; where GPUs
 are rented one by one, the largest replica stands alone. Requests then go as the router sends them: past a stage that
-has no replica left to the next, or after the last to the best answer before it; without a verdict nothing is accepted
-before the last. Where the plan has gears, the first that carries today's rate serves them, else that which carries
-most.
+has no replica left to the next, or after the last to the best answer before it; without a judge verdicts fail at once,
+and nothing is accepted before the last (thinking is taken to be as long as before). Where the plan has gears, the first
+that carries today's rate serves them, else that which carries most.
 """
 
 from collections import Counter, defaultdict
@@ -66,7 +66,7 @@ def _loss(search: Search, here: Deployment, pool: Pool, routings: Sequence[int])
     if not most:
         return told
     carried, after = left[gear]
-    problem = search.problem
+    problem = _left_with(search.problem, gone)
     settled = certify(Simulator.of(problem), rest, after.requests, {}, factor=min(carried, 1.0))
     return replace(
         told,
@@ -105,6 +105,14 @@ def nodes_of(pool: Pool, here: Deployment) -> Iterator[Counter[Replica]]:
     yield from (Counter(key for _, key in there) for there in on)
 
 
+def _left_with(problem: Problem, gone: set[int]) -> Problem:
+    """`problem` with a judge that says nothing, and takes no time for it, where the judge is gone."""
+    if JUDGE not in gone:
+        return problem
+    silent = replace(problem.judge, placement="external", latency_p50_s=0.0, latency_p95_s=0.0)
+    return replace(problem, judge=silent)
+
+
 class _After(NamedTuple):
     requests: Decisions
     quality: float
@@ -112,7 +120,7 @@ class _After(NamedTuple):
 
 def _left(search: Search, rest: Deployment, routing: int, gone: set[int]) -> tuple[float, _After] | None:
     """Multiple of the rate that the rest carries by a routing; None where it leaves nobody to answer."""
-    problem = search.problem
+    problem = _left_with(search.problem, gone)
     after = _after(problem, search.routings, routing, gone)
     if after is None:
         return None
@@ -149,5 +157,4 @@ def _without(problem: Problem, routings: Routings, k: int, gone: set[int]) -> De
     skips = None if routings.skip_below is None else routings.skip_below[k]
     if JUDGE not in gone:
         return decided(problem.quality, deployed, routings.thresholds[k], skips)
-    found = decided(problem.quality, deployed, np.full(len(deployed) - 1, ACCEPTS_NONE), skips)
-    return found._replace(judged=np.zeros_like(found.judged))
+    return decided(problem.quality, deployed, np.full(len(deployed) - 1, ACCEPTS_NONE), skips)

@@ -21,7 +21,6 @@ from cascadia.planner.gears.played import Decided, Played, play
 from cascadia.planner.routing.routings import Routings
 from cascadia.planner.stability.certificate import certify
 from cascadia.planner.stability.other_questions import OtherQuestions, alike
-from cascadia_sim.cascade.first_stage import FirstRuns
 
 REQUESTS, MOST = 50_000, 8
 """Simulated in all, where that is not one draw an end, and draws an end at most."""
@@ -51,7 +50,7 @@ def question_range(
     takes_s = np.array([stage.latency.mean_s if stage.reached else 0.0 for stage in predicted.stages])
     ends_s, holds = [predicted.objective_s], True
     for rows in _ends(problem, takes_s @ visits):
-        other = replace(simulator, problem=_asking(problem, rows), first_runs=FirstRuns())
+        other = Simulator.of(_asking(problem, rows))
         played = goes(other)
         ends_s.append(quantile_s(other.latency_s(played.run), problem.objective.quantile))
         more = max(
@@ -109,7 +108,10 @@ def _asking(problem: Problem, rows: Ints) -> Problem:
         first = np.zeros(len(problem.quality), np.int64)
         first[problem.workload.row[::-1]] = np.arange(len(rows))[::-1]
         by = first[rows]
-        w = replace(w, input_tokens=w.input_tokens[:, by], output_tokens=w.output_tokens[:, by])
+        read = w.input_tokens[:, by]
+        # What a prompt shares with those before it is its request's own, as far as another is as long.
+        prefix = np.minimum(w.prefix_tokens, read.min(axis=0) - 1)
+        w = replace(w, input_tokens=read, output_tokens=w.output_tokens[:, by], prefix_tokens=prefix)
     return replace(problem, workload=w)
 
 

@@ -34,6 +34,8 @@ def coin(search: Search, effort: Effort, *, with_rate: bool = True) -> Entry:
     if len(search.problem.stages) < 2:
         return nothing(NAME, "there is but one model")
     mixed = tossed(search)
+    if not len(mixed.routings):
+        return nothing(NAME, "fewer than two models are worth deploying alone")
     mixed = restricted(mixed, _lightest(mixed))
     found = searched(NAME, mixed, effort, with_rate=with_rate)
     # Nothing is judged: what stands for a judge in the simulation is free and takes no time.

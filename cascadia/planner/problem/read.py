@@ -1,7 +1,7 @@
 """Reading of a spec file into the planner's input: everything it names is looked up, read and joined."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import WITHIN, Objective, UnderLoad
 from cascadia.domain.plan import ExitPromise, WorkloadRules
-from cascadia.domain.problem import Foresight, Problem, Stage
+from cascadia.domain.problem import Foresight, Judge, Problem, Stage
 from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem.cluster import build_cluster
 from cascadia.planner.problem.join import Context, at_rate, join
@@ -64,6 +64,8 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         from cascadia.planner.problem.foresight import with_foresight
 
         table, foresight = with_foresight(table, foresight_path)
+    if foresight is None and judge.kind != "embedding":
+        _check_foreseen(named_points, judge, file)
     if foresight is None and table.foreseen is not None and judge.kind != "embedding":
         table = replace(table, foreseen=None)
         unused = (
@@ -105,6 +107,17 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         exits=None if points is None or spec.exits is None else ExitPromise(**spec.exits.model_dump()),
         rules=_rules(trace_path, spec.workload),
     )
+
+
+def _check_foreseen(stages: Sequence[Named], judge: Judge, file: str) -> None:
+    """Raises `BadInput` where a question decides about exits, and nobody will look at it while serving."""
+    at = next((index for index, stage in enumerate(stages) if stage.asks), None)
+    if at is not None:
+        raise BadInput(
+            f"{file}: stages[{at}].exits",
+            f"are chosen by the question, and a judge of kind {judge.kind} foresees nothing of it",
+            "add quality.foresight, a file of `cascadia judge train --foresight`, or use a judge of kind embedding",
+        )
 
 
 def _rules(trace: Path, wanted: WorkloadSpec) -> WorkloadRules:

@@ -6,7 +6,7 @@ planning. Where the plan has several gears and a table is given, its ladder is p
 paths are those of all gears together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 
@@ -227,12 +227,20 @@ def _verdicts(plan: Plan, left: Bools, random: np.random.Generator) -> Asked:
         if stage.budget_field is not None:
             counts[s] = ~left[s]
             continue
-        shares = [exit_.left for exit_ in stage.exits if not exit_.last]
-        tried = sum(at * share for at, share in enumerate(shares, start=1)) / max(sum(shares), 1e-12)
-        counts[s] = np.where(left[s], max(round(tried), 1), 1 + len(shares))
-        trials[s] = np.where(left[s], counts[s], len(shares))
+        # A trial at the last exit is judged at a gate alone: everybody leaves there.
+        shares = [exit_.left for exit_ in stage.exits]
+        opened = sum(not exit_.last for exit_ in stage.exits)
+        gated, free = _mean_place(shares), _mean_place(shares, at_most=opened)
+        counts[s] = np.where(left[s], max(round(gated), 1), 1 + opened)
+        trials[s] = np.where(left[s], max(round(free), min(opened, 1)), opened)
     every = np.ones(left.shape)
     return Asked(counts, every, trials, every)
+
+
+def _mean_place(shares: Sequence[float], at_most: int | None = None) -> float:
+    """Mean place, counted from 1, of the exits that so many leave at; a later one counts as the `at_most`-th."""
+    places = [at if at_most is None else min(at, at_most) for at in range(1, len(shares) + 1)]
+    return sum(at * share for at, share in zip(places, shares, strict=True)) / max(sum(shares), 1e-12)
 
 
 def _entered(plan: Plan, share: Floats, by: Ints, random: np.random.Generator) -> Bools:

@@ -208,6 +208,9 @@ def decided(
     judged[last] = False
     # Of a routing by itself it is the same for everybody.
     foresees, judged = (np.broadcast_to(told[:, None], enters.shape) for told in (foresees, judged))
+    if table.verdicts is not None:
+        # Who leaves by its budget waits for no verdict: every gate lets it out.
+        judged = judged & ((table.verdicts.count > 0) | ~accepted)
     return Decisions(enters, accepted & enters, foresees, judged)
 
 

@@ -16,6 +16,9 @@ from cascadia.domain.points import Exit, Points
 from cascadia.domain.problem import Foresight, Problem
 from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import plan_json, read_plan, write_plan
+from cascadia.planner.allocation.demand import JUDGE, Replicas
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import NO_CLIMB, PlanResult, plan
 from cascadia.planner.problem.points import Named, read_as_planned, read_points
 from cascadia.planner.problem.quality_file import write_quality
@@ -23,11 +26,13 @@ from cascadia.planner.refinement.refine import effort_for
 from cascadia.planner.replay.replay import drawn_table, replay
 from cascadia.planner.routing.points import LEFT, Setting, folded
 from cascadia.planner.routing.routings import ACCEPTS_NONE, decided
+from cascadia.planner.search.context import find_shapes
+from cascadia.planner.search.exit_settings import under
 from cascadia.planner.spec.models import StageSpec
 from cascadia.report.text import plan_summary
 from cascadia_judge.foresight import KEY, Foreseen, written
 from tests.unit.planner.pointed import EXITS, points, with_exits
-from tests.unit.planner.problems import traffic
+from tests.unit.planner.problems import hosted_judge, traffic
 
 FIELD = "thinking_token_budget"
 NAMED = (Named("s0", (Exit(200), Exit(600)), by_question=True), Named("s1", ()))
@@ -87,6 +92,30 @@ def test_budgets_make_a_plan_better_and_it_is_read_back_and_replayed(tmp_path: P
     assert drawn.ahead is not None
     assert drawn.ahead.tolist() == [True, False]
     assert (drawn.verdicts.count[0] == ~drawn.left[0]).all()
+
+
+@pytest.mark.slow
+def test_nobody_asks_a_judge_on_our_gpus_about_who_leaves_at_a_budget() -> None:
+    """At a gate, where others of the same stage are judged."""
+    problem = with_budgets(Objective("latency", 0.5, 76.0), requests=50)
+    assert problem.points is not None
+    setting = Setting((90.0, 95.0, ACCEPTS_NONE, ACCEPTS_NONE), (2, 3))
+    exiting = replace(under(problem, setting), judge=hosted_judge())
+    on = np.ones(2, np.bool_)
+    decisions = decided(exiting.quality, on, [60.0], None).take(exiting.workload.row)
+    left = folded(problem.points, setting).left
+    assert left is not None
+    gone = left[0][exiting.workload.row]
+    assert 0 < gone.sum() < len(gone)
+    assert not decisions.judged[0][gone].any()
+    assert decisions.judged[0][~gone].all()
+    assert (decisions.answered_by[gone] == 0).all()
+    shapes = find_shapes(exiting)
+    mixes = {s: (Replicas(shapes[s][0], 1, 1.0),) for s in (0, 1, JUDGE)}
+    run = Simulator.of(exiting).run(deployment(0, mixes), decisions)
+    assert run.verdicts is not None
+    assert sorted(run.verdicts.requests.tolist()) == np.flatnonzero(~gone).tolist()
+    assert (run.answered_by[gone] == 0).all()
 
 
 def test_who_leaves_at_a_budget_writes_no_trial_and_is_not_judged() -> None:

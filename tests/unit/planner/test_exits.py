@@ -39,7 +39,7 @@ from cascadia_sim.engine.replica import simulate_replica
 from tests.examples import examples
 from tests.unit.controller.machine import two_stages
 from tests.unit.planner.pointed import points, with_exits
-from tests.unit.planner.problems import traffic
+from tests.unit.planner.problems import hosted_judge, traffic
 from tests.unit.sim.exiting_twin import ExitingTwin, Thinker
 from tests.unit.sim.machines import machine
 from tests.unit.sim.twin import Sequence
@@ -90,6 +90,19 @@ def test_a_plan_with_exits_is_read_back_and_replayed(both: Both, tmp_path: Path)
     console = Console(width=200, record=True, file=StringIO())
     console.print(plan_summary(result.plan))
     assert f"at {used[0].thinking_tokens:,} thinking tokens" in console.export_text()
+
+
+@pytest.mark.slow
+def test_where_all_leave_at_the_last_exit_and_nobody_is_judged_paths_are_drawn_without_a_judge(
+    tmp_path: Path,
+) -> None:
+    problem = replace(with_exits(Objective("latency", 0.5, 20.0), requests=50), judge=hosted_judge())
+    made = plan(problem, effort=replace(effort_for(problem.cluster), **NO_CLIMB)).plan
+    assert [each.last for each in made.stages[0].exits] == [True]
+    assert made.judge.gpus == 0
+    shown = replay(made, traffic(50, 12.0), folder=tmp_path).predicted
+    assert shown.judge is None
+    assert shown.stages[0].reached == 1.0
 
 
 LEVELS = (25.0, 50.0, 75.0, ACCEPTS_NONE)

@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 from cascadia.domain.cluster import Cluster, Pool, Spot
+from cascadia.domain.quality import Asked
 from cascadia.planner.account.losses import node_losses, nodes_of
 from cascadia.planner.allocation.demand import JUDGE, Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import routings_of
 from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.stability.repeats import at_rate
 from tests.unit.planner.instances import pool, shape
-from tests.unit.planner.problems import MEDIUM, SMALL, problem, traffic
+from tests.unit.planner.problems import MEDIUM, SMALL, hosted_judge, problem, rising_table, traffic
 
 SPOT = Pool("spot", "h100-sxm", 3, 2, 3.0, spot=Spot(1.0, 2.0))
 
@@ -60,6 +62,34 @@ def test_nothing_is_left_of_a_stage_that_stood_alone(search: Search) -> None:
     here = deployed(search, 1, 0, alone)
     (loss,) = node_losses(search, here, (alone,))
     assert (loss.rate_rps, loss.latency_s, loss.quality) == (0.0, None, None)
+
+
+@pytest.mark.parametrize("verdicts", [None, 2])
+def test_without_the_judge_all_go_on_through_every_stage(verdicts: int | None) -> None:
+    """Answers of a stage with exits are scored more than once, at the last stage too: that fails as well."""
+    table = rising_table(2)
+    if verdicts is not None:
+        count, every = np.full(table.score.shape, verdicts), np.ones(table.score.shape)
+        table = replace(table, verdicts=Asked(count, every, count, every))
+    judged = problem(
+        (SMALL, MEDIUM), pools=(SPOT,), judge=hosted_judge(), table=table, trace=traffic(150, 5.0)
+    )
+    with ThreadPoolExecutor(1) as threads:
+        found = start_search(judged, routings_of(judged)[0], threads)
+    k = int(np.flatnonzero(found.routings.judged(np.arange(len(found.routings))).any(axis=1))[-1])
+    kept = deployed(found, 3, 2, k)
+    one = next(x for x in found.shapes[JUDGE] if x.gpus == 1)
+    here = deployment(k, dict(kept.mixes) | {JUDGE: (Replicas(one, 1, 1.0),)})
+    (loss,) = node_losses(found, here, (k,))
+    assert loss.without == ("judge",)
+    assert loss.quality == pytest.approx(float(judged.quality.quality[1].mean()))
+    # One replica of the second stage is left, and each request has waited for the first stage's answer before.
+    alone = next(i for i in range(len(found.routings)) if not found.routings.deployed[i, 0])
+    second = deployed(found, 0, 1, alone)
+    plain = Simulator.of(replace(judged, quality=rising_table(2)))
+    took_s = plain.run(second, found.decisions(alone)).latency_ps * 1e-12
+    assert loss.latency_s is not None
+    assert loss.latency_s > 1.05 * float(np.quantile(took_s, 0.95))
 
 
 def test_a_lighter_gear_takes_over_where_the_own_setting_is_too_heavy(search: Search) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cascadia.domain.external import External
 from cascadia.domain.gear import Ladder
 from cascadia.domain.objective import Level, Objective
 from cascadia.domain.plan import Plan, QuestionRange
@@ -17,7 +18,7 @@ from cascadia.planner.plan import PlanResult
 from cascadia.planner.problem.join import join
 from cascadia.planner.stability.other_questions import visits_of
 from cascadia.report.words import question_range as told_in_words
-from tests.unit.planner.problems import briefly, problem, traffic
+from tests.unit.planner.problems import LARGE, SMALL, briefly, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -130,6 +131,43 @@ def test_a_question_takes_its_lengths_along_where_they_are_the_tables() -> None:
     )
     assert range_ is not None
     assert len(set(asked)) > 1
+
+
+def test_another_question_has_a_prefix_within_its_prompt_and_an_apis_time_for_its_answer() -> None:
+    """Short questions are asked in place of long ones, whose prompts shared more with others than they have."""
+    rng, hard = np.random.default_rng(0), np.arange(200) % 4 == 0
+    read = np.where(hard, 900.0, 40.0) * np.ones((2, 200))
+    score = np.stack([np.where(hard, 20.0, 90.0), np.full(200, 90.0)])
+    wrote = np.where(hard, 600.0, 30.0) * np.ones((2, 200))
+    ids = tuple(map(str, range(200)))
+    table = QualityTable(ids, ("s0", "s1"), score, quality=score, input_tokens=read, output_tokens=wrote)
+    asked = rng.integers(200, size=400)
+    trace = replace(
+        traffic(400, 20.0),
+        prompt_id=tuple(ids[row] for row in asked),
+        prefix_tokens=np.where(hard[asked], 800, 20),
+        input_tokens=np.where(hard[asked], 900, 40),
+    )
+    given = problem((SMALL, LARGE), table=table, trace=trace, quality_min=83.0)
+    cached = replace(given.stages[0].config, prefix_cache_hit_rate=1.0)
+    api = External(10.0, 10.0, ttft_p50_s=0.1, ttft_p95_s=0.1, tpot_p50_s=0.01, tpot_p95_s=0.01)
+    found = briefly(given)
+    stages = (replace(given.stages[0], config=cached), replace(given.stages[1], external=api))
+    here, own = Simulator.of(replace(given, stages=stages)), list[int]()
+
+    def looked_at(other: Simulator) -> Played:
+        w, elsewhere = other.problem.workload, other.apis[1]
+        assert (other.cached < w.input_tokens).all()
+        assert elsewhere is not None
+        assert elsewhere.whole_ps == pytest.approx((0.1 + 0.01 * (w.output_tokens[1] - 1)) * 1e12)
+        own.append(int(w.output_tokens[1].sum()))
+        return alone(found)(Simulator.of(replace(other.problem, stages=given.stages)))
+
+    routings, deployment = found.search.routings, found.chosen.deployment
+    both = int(np.flatnonzero(routings.deployed.all(axis=1))[0])
+    visits = visits_of(given, routings, [(1.0, both)])
+    assert question_range(here, deployment, looked_at, found.plan.predicted, visits, carries=10.0) is not None
+    assert len(set(own)) > 1
 
 
 def test_who_has_no_capacity_for_more_is_asked_whether_it_holds(found: PlanResult) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from cascadia.planner.baselines.compare import systems
 from cascadia.planner.baselines.single_model import stand_alone
 from cascadia.planner.plan import routings_of
 from cascadia.planner.refinement.refine import EFFORT
-from cascadia.planner.search.context import Search, start_search
+from cascadia.planner.search.context import Search, restricted, start_search
 from cascadia.planner.sensitivity.nearby import sensitivity_of
 from tests.unit.planner.problems import LARGE, MEDIUM, SHORT, SMALL, briefly, problem, rising_table, traffic
 
@@ -51,6 +52,21 @@ def test_a_mixture_lies_on_the_line_between_its_models_in_quality_bound_and_load
         seen = mixed.decisions(k).reached
         assert not (seen[a] & seen[b]).any()
         assert seen[b].mean() == pytest.approx(share, abs=0.12)
+
+
+@pytest.mark.parametrize("goal", ["latency", "quality"])
+def test_where_one_model_alone_is_left_there_is_no_pair_to_draw_from(
+    goal: Literal["latency", "quality"], threads: ThreadPoolExecutor
+) -> None:
+    """As with exits, of whose routings one model alone may beat all others: its report ended in a crash."""
+    search = search_of((SMALL, LARGE), threads)
+    kept = np.flatnonzero(search.routings.deployed[:, 1])
+    few = restricted(search, search.routings.take(kept))
+    few = replace(few, problem=replace(few.problem, objective=Objective(goal, 0.95, 52.0)))
+    assert (few.routings.deployed.sum(axis=1) == 1).sum() == 1
+    found = coin(few, EFFORT)
+    assert found.best is None
+    assert found.why
 
 
 def test_of_few_prompts_each_share_sends_some_to_both_models(threads: ThreadPoolExecutor) -> None:

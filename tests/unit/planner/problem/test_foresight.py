@@ -19,6 +19,7 @@ from cascadia.planner.baselines.prerouter import prerouter
 from cascadia.planner.baselines.single_model import searched
 from cascadia.planner.plan import routings_of
 from cascadia.planner.problem.foresight import with_foresight
+from cascadia.planner.problem.read import read_problem
 from cascadia.planner.replay.replay import gate_decisions
 from cascadia.planner.routing.preroutings import by_question_alone
 from cascadia.planner.search.context import start_search
@@ -36,6 +37,7 @@ from tests.unit.planner.problems import (
     traffic,
 )
 from tests.unit.planner.routing.random_tables import beaten_left_out, random_table
+from tests.unit.planner.specs import STAGES, valid_spec, write_inputs, write_spec
 
 pytestmark = pytest.mark.slow
 
@@ -149,3 +151,30 @@ def test_a_file_that_lacks_a_prompt_or_a_stage_is_refused_and_else_values_go_to_
         with_foresight(table, written(foresight.Foreseen(table.prompt_ids[1:], ("s0", "s1"), values[:, 1:])))
     with pytest.raises(BadInput, match="foresees nothing of stage 's1'"):
         with_foresight(table, written(foresight.Foreseen(table.prompt_ids, ("s0",), values[:1])))
+
+
+@pytest.mark.parametrize("asks", [{"exits_by": "question"}, {"foreseen": 70}])
+@pytest.mark.parametrize("kind", ["llm", "external", "certainty", "embedding"])
+def test_exits_that_the_question_decides_about_need_somebody_who_looks_at_it(
+    kind: str, asks: dict[str, object], tmp_path: Path
+) -> None:
+    """A column `foreseen` plans with them, and no router knows it: that was told after the search, or never."""
+    write_inputs(tmp_path)
+    table = ["prompt_id,stage,score,input_tokens,output_tokens,foreseen"]
+    for name in ("small", "small@9", *STAGES[1:]):
+        table += [f"p{i},{name},{50 + i},100,60,{40 + i}" for i in range(20)]
+    (tmp_path / "quality.csv").write_text("\n".join(table))
+    document = valid_spec()
+    first = {name: value for name, value in asks.items() if name == "foreseen"}
+    document["stages"][0]["exits"] = [{"thinking_tokens": 9, **first}]
+    document["stages"][0] |= {name: value for name, value in asks.items() if name != "foreseen"}
+    if kind != "llm":
+        document["judge"] = {"kind": kind}
+    path = write_spec(tmp_path, document)
+    if kind == "embedding":
+        assert read_problem(path).points is not None
+        return
+    with pytest.raises(
+        BadInput, match=r"stages\[0\].exits: are chosen by the question.* add quality.foresight"
+    ):
+        read_problem(path)
