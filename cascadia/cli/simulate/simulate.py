@@ -38,6 +38,11 @@ if TYPE_CHECKING:
     "are drawn from the plan's shares.",
 )
 @click.option(
+    "--foresight",
+    type=click.Path(path_type=Path),
+    help="Foresight file that the plan was made with, beside --quality-table. Default: the table's column foreseen.",
+)
+@click.option(
     "--slo",
     "slo_s",
     type=positive,
@@ -84,6 +89,7 @@ def simulate(
     trace_format: str | None,
     rate_rps: float | None,
     quality_table: Path | None,
+    foresight: Path | None,
     slo_s: float | None,
     seed: int | None,
     plots: Path | None,
@@ -101,6 +107,8 @@ def simulate(
     asked = (decoding, context_tokens, prefill_tokens)
     if not explain and any(value is not None for value in asked):
         raise click.UsageError("--batch, --context and --prefill go with --explain")
+    if foresight is not None and quality_table is None:
+        raise click.UsageError("--foresight goes with --quality-table")
     if explain and plots is not None:
         raise click.UsageError("--plots go with a replay, not with --explain")
     from cascadia.cli.shared.compiling import telling_of_the_compiler
@@ -136,7 +144,11 @@ def simulate(
         # Scores that say nothing of their scale are on that of the plan's own table.
         scale = None if found.judge.scale == 100.0 else found.judge.scale
         asides: list[str] = []
-        table = None if quality_table is None else read_as_planned(found, quality_table, scale, asides.append)
+        table = (
+            None
+            if quality_table is None
+            else read_as_planned(found, quality_table, scale, asides.append, foresight)
+        )
         step(None, f"simulating {len(trace):,} requests")
         result = replay(found, trace, folder=folder, table=table, seed=seed)
     if explain:

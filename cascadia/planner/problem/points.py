@@ -74,7 +74,8 @@ def _with_foreseen(
                 raise BadInput(
                     str(path),
                     f"has no column foreseen, by which exits of stage {stage.name!r} are chosen",
-                    "write it: cascadia judge train TABLE --prompts PROMPTS --foresight --out FILE --table TABLE",
+                    "write it: cascadia judge train TABLE --prompts PROMPTS --foresight --out FILE --table TABLE; or"
+                    " name FILE: quality.foresight in a spec, --foresight beside a plan",
                 )
             within, to_the_end = foreseen.foreseen
             promised = 100.0 - np.maximum(0.0, to_the_end - within)
@@ -106,9 +107,15 @@ def _of_rows(table: QualityTable, rows: list[int]) -> QualityTable:
 
 
 def read_as_planned(
-    plan: Plan, path: Path, scale: float | None, note: Callable[[str], None] = lambda _: None
+    plan: Plan,
+    path: Path,
+    scale: float | None,
+    note: Callable[[str], None] = lambda _: None,
+    foresight: Path | None = None,
 ) -> QualityTable:
-    """Table of a plan's stages, each answer and length as its exits leave it."""
+    """Table of a plan's stages, each answer and length as its exits leave it. `foresight`: the file that the plan was
+    made with, where the table has no column of its own.
+    """
     stages = [
         Named(
             s.name,
@@ -117,5 +124,10 @@ def read_as_planned(
         )
         for s in plan.stages
     ]
-    table, points = read_points(path, stages, scale, note)
+    table, points = read_points(path, stages, scale, note, foresight)
+    if foresight is None:
+        return table if points is None else folded_as_planned(plan, points)
+    table, told = with_foresight(table, foresight)
+    if plan.foresight is None or plan.foresight.digest != told.digest:
+        note(f"{foresight.name} is not the foresight that the plan was made with")
     return table if points is None else folded_as_planned(plan, points)

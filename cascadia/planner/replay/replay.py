@@ -176,7 +176,10 @@ def _notes(plan: Plan, table: QualityTable | None, rounds: int) -> Iterator[str]
     elif table.foreseen is None and (
         any(plan.skip_below) or any(any(gear.skip_below) for gear in plan.gears)
     ):
-        yield "the table has no column foreseen, so no stage is skipped by the question alone"
+        yield (
+            "the table has no column foreseen, so no stage is skipped by the question alone; give --foresight, the file"
+            " that the plan was made with"
+        )
 
 
 def drawn_table(plan: Plan, seed: int) -> QualityTable:

@@ -96,6 +96,16 @@ def test_without_scores_gears_are_not_played(folder: Path, tmp_path: Path) -> No
     assert "the gear changed" not in result.stdout
 
 
+def test_a_foresight_file_says_nothing_without_a_table(folder: Path) -> None:
+    asked = ["simulate", str(folder / "plan"), "--trace", str(folder / "trace.csv"), "--foresight", "f.json"]
+    result = run(*asked)
+    assert result.exit_code == 2
+    assert "--foresight goes with --quality-table" in result.stderr
+    result = run(*asked, "--quality-table", str(folder / "quality.csv"))
+    assert result.exit_code == 2
+    assert "f.json: no such file" in result.stderr
+
+
 def test_plots_are_one_page_that_needs_no_other_host(folder: Path) -> None:
     page = folder / "sim.html"
     result = run("simulate", str(folder / "plan"), "--trace", str(folder / "trace.csv"), "--plots", str(page))

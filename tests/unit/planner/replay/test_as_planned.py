@@ -17,6 +17,8 @@ from cascadia.planner.problem.read import read_problem
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.refinement.state import Effort
 from cascadia.planner.replay.replay import Replay, replay
+from cascadia_judge.foresight import KEY, Foreseen, written
+from tests.unit.planner.problems import SMALL
 
 pytestmark = pytest.mark.slow
 
@@ -88,6 +90,48 @@ def test_so_does_one_of_a_plan_with_gears(tmp_path: Path) -> None:
     objective = {"minimize": "cost", "quality_min": 50, "latency_max_s": 1.2}
     made = planned(tmp_path, {"rate_rps": 200.0}, objective=objective)
     assert told(simulated(tmp_path, made).predicted) == told(made.predicted)
+
+
+@pytest.mark.parametrize("by_question", [False, True])
+def test_so_does_one_by_the_foresight_that_the_plan_was_made_with(by_question: bool, tmp_path: Path) -> None:
+    """A stage that is skipped, or a budget of thinking that is chosen, by what a file foresees of each question."""
+    rows = [line.split(",") for line in (tmp_path / "table.csv").read_text().splitlines()[1:]]
+    foreseen = {(row[1], row[0]): float(row[3]) for row in rows}
+    if by_question:
+        # Little thinking does for easy questions, and all of it takes long, as the large model does.
+        short = {row[0]: float(row[3]) - 30.0 * (float(row[3]) < 60) for row in rows if row[1] == "small"}
+        foreseen |= {("small@16", prompt): max(value, 0.0) for prompt, value in short.items()}
+        long = [[*row[:5], "600" if row[1] == "small" else "2500"] for row in rows]
+        short_rows = [
+            [p, "small@16", f"{max(q, 0.0)}", f"{max(q, 0.0)}", "300", "30"] for p, q in short.items()
+        ]
+        lines = [",".join(row) for row in (*long, *short_rows)]
+        head = "prompt_id,stage,score,quality,input_tokens,output_tokens"
+        (tmp_path / "table.csv").write_text("\n".join([head, *lines]))
+    names, prompts = sorted({name for name, _ in foreseen}), sorted({prompt for _, prompt in foreseen})
+    values = np.array([[foreseen[name, prompt] for prompt in prompts] for name in names])
+    file = tmp_path / "foresight.json"
+    file.write_text(json.dumps({KEY: written(Foreseen(tuple(prompts), tuple(names), values))}))
+    stages = [
+        SPEC["stages"][0] | {"exits": [{"thinking_tokens": 16}], "exits_by": "question"},
+        SPEC["stages"][1],
+    ]
+    quality = {"table": "table.csv", "foresight": "foresight.json"}
+    others = {"stages": stages} if by_question else {}
+    objective = {"minimize": "latency", "quantile": 0.5, "quality_min": 62}
+    judge = {"kind": "llm", "model": SMALL}
+    made = planned(tmp_path, {}, quality=quality, judge=judge, objective=objective, **others)
+    assert made.foresight is not None
+    assert any(stage.exits for stage in made.stages) if by_question else any(made.skip_below)
+    requests, _ = read_trace_for(tmp_path / "trace.csv", None, None, made.seed, made)
+    notes: list[str] = []
+    table = read_as_planned(made, tmp_path / "table.csv", None, notes.append, file)
+    shown = replay(made, requests, folder=tmp_path, table=table)
+    assert told(shown.predicted) == told(made.predicted)
+    assert not notes
+    file.write_text(file.read_text() + " ")
+    read_as_planned(made, tmp_path / "table.csv", None, notes.append, file)
+    assert notes == ["foresight.json is not the foresight that the plan was made with"]
 
 
 def test_a_rate_that_is_given_counts_and_so_does_another_traces_own(tmp_path: Path) -> None:
