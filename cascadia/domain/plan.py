@@ -596,6 +596,15 @@ class Plan:
         )
 
     @property
+    def asks_judge(self) -> bool:
+        """Tells whether the router asks the judge anything: for a verdict, or, where no heads tell it, what it foresees
+        of the question.
+        """
+        skips = [skips for _, skips in self.routings] + [gear.skip_below for gear in self.gears]
+        looks = any(0 < least < ASKS_NONE for each in skips for least in each)
+        return self.judges or (looks and self.foresight is None)
+
+    @property
     def routings(self) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]:
         """Thresholds and `skip_below` of the plan's own routing, and of the one that it is mixed with."""
         own = self.thresholds, self.skip_below

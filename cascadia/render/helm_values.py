@@ -69,7 +69,7 @@ def helm_values(plan: Plan, groups: Sequence[EngineGroup]) -> dict[str, Any]:
             for members in stages
         ],
         **({"externalStages": elsewhere} if elsewhere else {}),
-        "judge": _judge(plan, groups, needed=plan.judges),
+        "judge": _judge(plan, groups, needed=plan.asks_judge),
     }
 
 
@@ -95,7 +95,7 @@ def _skips(plan: Plan, stage: str) -> dict[str, float]:
 
 
 def _judge(plan: Plan, groups: Sequence[EngineGroup], needed: bool) -> dict[str, Any]:
-    """Values of the judge; its kind is `none` where no answer waits for a verdict."""
+    """Values of the judge; its kind is `none` where nobody asks it anything."""
     judge = plan.judge
     members = next(_by_unit(groups, "judge"), None)
     if members is not None:

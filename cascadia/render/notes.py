@@ -25,9 +25,14 @@ def notes(plan: Plan) -> tuple[str, ...]:
                 f"{name}: SGLang ignores the router's budgets of thought unless it is started with "
                 "--reasoning-parser=NAME (the model's) and --enable-strict-thinking: add both to its arguments"
             )
-    if plan.judge.kind == "llm" and not plan.judge.gpus:
+    if plan.asks_judge and plan.judge.kind == "llm" and not plan.judge.gpus:
         found.append("judge: it runs elsewhere: set judge.url in the values of the chart, or with --values")
-    if plan.judge.exits is not None:
+    if plan.foresight is not None:
+        found.append(
+            "foresight: the plan goes by what its heads tell of a question: serve their file (`cascadia judge serve`), "
+            "and set router.config.foresight: {replicas: [{url: ...}]} in the values of the chart, or with --values"
+        )
+    if plan.asks_judge and plan.judge.exits is not None:
         found.append(
             "judge: in containers its exits need the ramp of `cascadia judge train-exits` as head.json.exits beside "
             "head.json; where that folder is read-only, what is certified ends with the process"

@@ -140,7 +140,7 @@ def _facts(plan: Plan, names: Mapping[str, str]) -> list[tuple[str, str]]:
     asked = f", asked for {asked_for(bar)}" if bar else ""
     judge = (
         printable(f"{plan.judge.kind}, {plan.judge.placement}")
-        if plan.judges
+        if plan.asks_judge
         else "none: no answer is judged"
     )
     shown = not plan.judge.gpus and len(words.deployed(plan)) > 1

@@ -276,7 +276,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
             "tells of the question alone, and nothing says where its heads are served",
             "write router: {foresight: {replicas: [{url: ...}]}} into --engines local.yaml",
         )
-    if plan.judges and "judge" not in router:
+    if plan.asks_judge and "judge" not in router:
         if plan.judge.gpus:
             router["judge"] = {"kind": "llm", "model": model_of_judge(plan, local.stages.get(JUDGE))}
         elif plan.judge.kind in ("certainty", "embedding", "probe"):

@@ -43,7 +43,7 @@ def has_router(plan: Plan, groups: Sequence[EngineGroup]) -> bool:
 
 
 def _embeds(plan: Plan) -> bool:
-    return plan.judges and plan.judge.kind == "embedding"
+    return plan.asks_judge and plan.judge.kind == "embedding"
 
 
 def _router_document(plan: Plan, running: Sequence[Process]) -> dict[str, Any]:
@@ -53,7 +53,7 @@ def _router_document(plan: Plan, running: Sequence[Process]) -> dict[str, Any]:
         urls.setdefault(process.group.served_name, []).append(f"http://{process.name}:{HTTP_PORT}")
     document = router_document(plan, urls, None, HTTP_PORT) | {"host": "0.0.0.0"}
     judge = plan.judge
-    if not plan.judges:
+    if not plan.asks_judge:
         return document
     if judge.kind == "probe":
         raise probes_refused("compose starts no probes")

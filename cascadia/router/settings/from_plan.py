@@ -78,7 +78,7 @@ def settings_of(
             )
             for stage in deployed
         ),
-        judge=_judge(plan.judge, addresses) if plan.judges else None,
+        judge=_judge(plan.judge, addresses) if plan.asks_judge else None,
         foresight=_foresight(addresses) if plan.foresight else None,
         names=tuple(stage.name for stage in plan.stages),
         mixture=_mixture(plan),
@@ -184,7 +184,7 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     known = {stage.name: stage for stage in files.stages}
     deployed = [stage.name for stage in plan.stages if stage.deployed]
     addresses = {name: [r.url for r in known[name].replicas] for name in deployed if name in known}
-    if files.judge is not None and files.judge.stage is not None and plan.judges:
+    if files.judge is not None and files.judge.stage is not None and plan.asks_judge:
         addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
     if plan.foresight and files.foresight is not None and files.foresight.stage is not None:
         addresses[FORESIGHT] = [replica.url for replica in files.foresight.stage.replicas]
