@@ -47,11 +47,15 @@ def first_state_note(plan: Plan) -> str:
 
 
 def on_same_replicas(search: Search, other: Search, deployment: Deployment) -> list[Deployment]:
-    """The replicas of a plan of `other`, under routings of `search` that use its stages and reach the bar."""
+    """The replicas of a plan of `other`, under routings of `search` that use its stages and reach the bar. Without a
+    judge on GPUs they are for routings that ask none: answers drawn as evidence are judged at the last stage too.
+    """
     used = other.routings.deployed[deployment.routing]
     same = np.flatnonzero((search.routings.deployed == used).all(axis=1) & allowed(search))
-    if not len(same):
-        return []
     order = same[np.argsort(-search.routings.lower[same], kind="stable")]
+    if search.self_hosted_judge and not deployment.judge:
+        order = np.array([k for k in order.tolist() if not search.asks(k)], np.int64)
+    if not len(order):
+        return []
     at = np.unique(np.linspace(0, len(order) - 1, MOST).astype(int))
     return [replace(deployment, routing=int(order[k])) for k in at]
