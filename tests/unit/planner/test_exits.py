@@ -242,9 +242,11 @@ def test_replicas_of_a_plan_without_exits_are_tried_under_routings_that_reach_th
     deployed = np.array([[True, True], [True, True], [True, False], [True, True]])
     lower = np.array([80.0, 70.0, 90.0, 77.0])
     part = SimpleNamespace(deployed=deployed, lower=lower)
-    search = SimpleNamespace(routings=part, problem=SimpleNamespace(objective=MEDIAN))
-    found = on_same_replicas(search, search, Deployment(1, ()))  # type: ignore[arg-type]
-    assert [each.routing for each in found] == [0, 3]
+    asked = SimpleNamespace(routings=part, problem=SimpleNamespace(objective=MEDIAN), asks=lambda k: k == 3)
+    for hosted, kept in ((False, [0, 3]), (True, [0])):
+        search = SimpleNamespace(**vars(asked), self_hosted_judge=hosted)
+        found = on_same_replicas(search, search, Deployment(1, ()))  # type: ignore[arg-type]
+        assert [each.routing for each in found] == kept
 
 
 def test_a_replay_draws_those_that_its_plan_drew() -> None:
