@@ -16,7 +16,7 @@ from cascadia.planner.plan import PlanResult
 from cascadia.planner.replay.replay import replay
 from cascadia.report.words import at_other_rates
 from tests.unit.planner.account.test_question_range import a_table
-from tests.unit.planner.problems import NODE, briefly, hosted_judge, problem, traffic
+from tests.unit.planner.problems import NODE, SMALL, briefly, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +125,7 @@ def test_a_plan_that_is_written_and_read_back_tells_them_too() -> None:
 def test_other_goals_and_plans_without_a_bound_tell_none() -> None:
     fastest = briefly(problem(objective=Objective("latency", 0.95, 52.0)))
     unbounded = briefly(problem(objective=Objective("cost", 0.95, 52.0)))
-    quickest = briefly(problem(objective=Objective("rate", 0.95, 52.0, latency_max_s=BOUND_S)))
+    quickest = briefly(problem((SMALL,), objective=Objective("rate", 0.95, 20.0, latency_max_s=BOUND_S)))
     assert quickest.plan.scaling is None
     assert fastest.plan.scaling is None
     assert unbounded.plan.scaling is None
