@@ -1,6 +1,7 @@
 """`cascadia chart`: the Helm chart out of the wheel."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -22,15 +23,26 @@ def chart(out: Path, force: bool, output: Output) -> None:
     """Write the Helm chart of this version: `helm install cascadia DIR -f plan/helm-values.yaml` takes it."""
     from cascadia.cli.shared.output_dir import output_dir
 
-    names = ("Chart.yaml", *sorted(file.name for file in CHART.iterdir() if file.name != "Chart.yaml"))
+    inside = sorted(str(file.relative_to(CHART)) for file in CHART.rglob("*") if file.is_file())
+    names = ("Chart.yaml", *(name for name in inside if name != "Chart.yaml"))
     with output_dir(out, names, force=force) as staging:
         try:
-            for file in sorted(CHART.rglob("*")):
-                copy = staging / file.relative_to(CHART)
-                copy.mkdir(exist_ok=True) if file.is_dir() else shutil.copyfile(file, copy)
+            for name in names:
+                (staging / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(CHART / name, staging / name)
         except OSError as error:
             what = f"cannot be written to ({error.strerror})"
             raise BadInput(str(out), what, "name another with --out") from None
-    files = sorted(str(file.relative_to(out)) for file in out.rglob("*") if file.is_file())
-    output.show(f"{out}: {len(files)} files")
-    output.document({"chart": out, "files": files})
+    if others := _others(out, names):
+        output.note(f"helm also reads what was there before: {', '.join(others)}")
+    output.show(f"{out}: {len(inside)} files")
+    output.document({"chart": out, "files": inside})
+
+
+def _others(out: Path, names: Sequence[str]) -> list[str]:
+    """Files that are not of the chart and lie in its folders, such as a template of yours or of another version."""
+    folders = {Path(name).parts[0] for name in names if "/" in name}
+    found = (
+        str(file.relative_to(out)) for name in folders for file in (out / name).rglob("*") if file.is_file()
+    )
+    return sorted(set(found) - set(names))

@@ -23,9 +23,9 @@ def keep_sources(target: Path, sources: Sequence[Path]) -> None:
 def output_dir(path: str | Path, owned: Sequence[str], *, force: bool = False) -> Iterator[Path]:
     """A folder to write in, which becomes `path` when the block ends well and vanishes when it does not.
 
-    It is made at once, so that an unwritable `path` is refused before any work. `owned` are the names that
-    the command may write; `owned[0]` marks a folder as its own. A folder that exists keeps all other files;
-    where it has files but not the mark, it is refused unless `force`.
+    It is made at once, so that an unwritable `path` is refused before any work. `owned` are the files that
+    the command may write, by their paths inside; `owned[0]` marks a folder as its own. A folder that exists keeps
+    all other files; where it has files but not the mark, it is refused unless `force`.
     """
     target = Path(os.path.abspath(path))
     _refuse_strangers(target, str(path), owned, force)
@@ -60,6 +60,9 @@ def _refuse_strangers(target: Path, shown: str, owned: Sequence[str], force: boo
             return
         if not target.is_dir():
             raise BadInput(shown, "is a file, not a folder", _ELSEWHERE)
+        for name in owned:
+            if (target / name).is_dir():
+                raise BadInput(f"{shown}/{name}", "is a folder where a file is written", _ELSEWHERE)
         if force or (target / owned[0]).exists() or not any(target.iterdir()):
             return
     except (OSError, ValueError) as error:
@@ -68,7 +71,8 @@ def _refuse_strangers(target: Path, shown: str, owned: Sequence[str], force: boo
 
 
 def _move(staging: Path, target: Path, owned: Sequence[str]) -> None:
-    """A new folder appears in one step; in an old one the mark goes first and comes last."""
+    """A new folder appears in one step; in an old one the mark goes first and comes last. Raises `OSError`, with all
+    that was there before in its place."""
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
         umask = os.umask(0)
@@ -76,11 +80,26 @@ def _move(staging: Path, target: Path, owned: Sequence[str]) -> None:
         staging.chmod(0o777 & ~umask)
         staging.rename(target)
         return
-    for name in owned:
-        (target / name).unlink(missing_ok=True)
-    for name in reversed(owned):
-        if (staging / name).exists():
-            (staging / name).replace(target / name)
+    with unfinished(target, ".cascadia-") as aside:
+        aside.mkdir(mode=0o700)
+        done: list[tuple[Path, Path]] = []
+        try:
+            for number, name in enumerate(owned):
+                if os.path.lexists(target / name):
+                    _rename(target / name, aside / str(number), done)
+            for name in reversed(owned):
+                if (staging / name).exists():
+                    (target / name).parent.mkdir(parents=True, exist_ok=True)
+                    _rename(staging / name, target / name, done)
+        except OSError:
+            for was, now in reversed(done):
+                now.replace(was)
+            raise
+
+
+def _rename(old: Path, new: Path, done: list[tuple[Path, Path]]) -> None:
+    old.replace(new)
+    done.append((old, new))
 
 
 def _unwritable(shown: str, error: OSError | ValueError) -> BadInput:

@@ -35,3 +35,17 @@ def test_a_folder_that_takes_no_more_is_told_in_one_line_and_nothing_is_left(tmp
         == f"error: {tmp_path}/chart: cannot be written to (File too large); name another with --out\n"
     )
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_chart_is_written_over_an_earlier_one_and_files_of_yours_in_it_stay(tmp_path: Path) -> None:
+    out = tmp_path / "chart"
+    assert run("chart", "--out", str(out)).exit_code == 0
+    (out / "templates" / "mine.yaml").write_text("mine")
+    (out / "templates" / "router.yaml").write_text("of an earlier version")
+    again = run("chart", "--out", str(out))
+    assert again.exit_code == 0, again.stderr
+    assert "templates/mine.yaml" in again.stderr
+    assert (out / "templates" / "mine.yaml").read_text() == "mine"
+    ours = {file.relative_to(CHART): file.read_bytes() for file in CHART.rglob("*") if file.is_file()}
+    assert {name: (out / name).read_bytes() for name in ours} == ours
+    assert [one for one in out.iterdir() if one.name.startswith(".cascadia-")] == []

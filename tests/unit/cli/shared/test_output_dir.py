@@ -91,3 +91,33 @@ def test_a_file_that_cannot_be_written_is_named_as_it_would_have_been(tmp_path: 
     assert refused.value.where == str(tmp_path / "plan" / "none" / "plan.json")
     assert "--out" in refused.value.instead
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", OWNED)
+def test_a_folder_of_the_users_by_a_files_name_is_refused_and_kept(tmp_path: Path, name: str) -> None:
+    write(tmp_path, plan_json="old", report_html="old")
+    (tmp_path / name).unlink()
+    (tmp_path / name).mkdir()
+    write(tmp_path / name, notes_txt="mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(BadInput, match=f"{name}: is a folder"), output_dir(tmp_path, OWNED, force=True):
+        pass
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("blocked", ["first/a", "last/a"])
+def test_files_that_cannot_all_be_put_in_place_leave_the_earlier_ones(tmp_path: Path, blocked: str) -> None:
+    write(tmp_path, plan_json="old", report_html="old")
+    (tmp_path / Path(blocked).parent).write_text("a file of the user's where a folder is to be")
+    owned = ("plan.json", "first/a", "report.html", "last/a")
+
+    def over() -> None:
+        with output_dir(tmp_path, owned) as folder:
+            (folder / blocked).parent.mkdir()
+            write(folder, plan_json="new", report_html="new")
+            (folder / blocked).write_text("new")
+
+    with pytest.raises(BadInput, match="cannot be written to"):
+        over()
+    assert names(tmp_path) == sorted(["plan.json", "report.html", blocked.partition("/")[0]])
+    assert (tmp_path / "plan.json").read_text() == (tmp_path / "report.html").read_text() == "old"
