@@ -16,8 +16,9 @@ UNFINISHED: set[Path] = set()
 def atomic_write(path: Path, mode: int = 0o644) -> Iterator[Path]:
     """A file of another name in `path`'s folder, to be written; at the end it takes `path`'s name, with `mode`.
 
-    It is removed where writing fails. Raises `OSError`.
+    It is removed where writing fails. A link stays, and what it points to is written. Raises `OSError`.
     """
+    path = Path(os.path.realpath(path))
     # Beside it, since a rename is atomic within one file system only.
     with unfinished(path.parent, f".{path.name}.", PART) as part:
         # Nobody else's while it is written: keys come this way too.

@@ -1,11 +1,13 @@
 """The audit file of a router's thresholds: one JSON line for each proposal, approval and rollback, only ever added to.
 
-It lies beside router.yaml, as router.yaml.audit.jsonl.
+It lies beside router.yaml, as router.yaml.audit.jsonl; where that is a link, beside what it points to.
 """
 
+import fcntl
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,8 @@ class _Changed(Struct):
 def audit_file(router: Path) -> Path:
     if not router.name:
         raise BadInput(str(router), "is no file", "name a router.yaml")
-    return router.with_name(f"{router.name}.audit.jsonl")
+    real = Path(os.path.realpath(router)) if router.is_symlink() else router
+    return real.with_name(f"{real.name}.audit.jsonl")
 
 
 def entries(router: Path) -> list[dict[str, Any]]:
@@ -67,13 +70,29 @@ def entries(router: Path) -> list[dict[str, Any]]:
     return found
 
 
-def add(router: Path, entry: Mapping[str, Any]) -> None:
-    """Adds a line, on the disk before this returns."""
-    descriptor = os.open(audit_file(router), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+Add = Callable[[Mapping[str, Any]], None]
+
+
+@contextmanager
+def held(router: Path) -> Iterator[Add]:
+    """The file for this process alone, and how a line is added, on the disk before that returns. Whoever changes
+    thresholds takes it first, so that no change is without a line and none is made twice. Raises `BadInput`."""
+    path = audit_file(router)
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    except OSError as error:
+        raise BadInput(
+            str(path), f"cannot be written ({error.strerror})", "let whoever changes thresholds write it"
+        ) from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+        def add(entry: Mapping[str, Any]) -> None:
+            file.write(json.dumps(entry) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+        yield add
 
 
 def proposal(router: Path, name: str | None) -> dict[str, Any]:

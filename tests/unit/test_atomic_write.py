@@ -31,3 +31,17 @@ def test_a_writer_that_fails_leaves_what_was_there_and_nothing_else(tmp_path: Pa
         fail()
     assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_is_written_by_a_links_name_is_what_it_points_to(tmp_path: Path, there: bool) -> None:
+    (tmp_path / "real").mkdir()
+    file, link = tmp_path / "real" / "file.txt", tmp_path / "link.txt"
+    link.symlink_to(Path("real") / "file.txt")
+    if there:
+        file.write_text("old")
+    with atomic_write(link) as part:
+        part.write_text("new")
+    assert link.is_symlink()
+    assert file.read_text() == "new"
+    assert [path.name for path in file.parent.iterdir()] == ["file.txt"]

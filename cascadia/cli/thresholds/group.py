@@ -16,6 +16,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import bar_of_a_hundred
 
 if TYPE_CHECKING:
+    from cascadia.router.settings.model import RouterSettings
     from cascadia.thresholds.propose import Proposal
 
 _ROUTER = click.argument("router", type=click.Path(path_type=Path, dir_okay=False))
@@ -75,7 +76,6 @@ def propose(
     """Find the cheapest thresholds that hold a quality; nothing is changed."""
     from cascadia.planner.problem.quality_file import read_quality
     from cascadia.planner.problem.samples_folder import read_samples
-    from cascadia.router.settings.file import read_settings
     from cascadia.thresholds import audit
     from cascadia.thresholds.propose import propose as make
 
@@ -85,7 +85,7 @@ def propose(
         raise BadInput("--quality-min", *str(error).split("; ")) from None
     if not 0.5 <= confidence < 1:
         raise BadInput("--confidence", f"is {confidence:g}", "write 0.5 to below 1")
-    settings = read_settings(router)
+    settings = _settings(router)
     names = tuple(stage.name for stage in settings.stages)
     if (samples is None) == (quality_table is None):
         raise BadInput(
@@ -103,13 +103,14 @@ def propose(
             "quality is the judge's own score: add a table with checks or people's marks for the truth"
         )
     made = make(settings, table, quality_min=quality_min, confidence=confidence)
-    entry = {
-        **_entry("proposed", by),
-        "id": f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{len(audit.entries(router)) + 1}",
-        "source": str(quality_table or samples),
-        "expected": plain(made),
-    }
-    audit.add(router, entry)
+    with audit.held(router) as add:
+        entry = {
+            **_entry("proposed", by),
+            "id": f"{datetime.now(UTC):%Y%m%d-%H%M%S}-{len(audit.entries(router)) + 1}",
+            "source": str(quality_table or samples),
+            "expected": plain(made),
+        }
+        add(entry)
     output.show(_table(made))
     output.show(_said(made))
     output.show(
@@ -126,19 +127,17 @@ def propose(
 @ends_at_once
 def approve(router: Path, name: str | None, by: str | None, output: Output) -> None:
     """Put a proposal into ROUTER, unless its thresholds have changed since."""
-    from cascadia.router.settings.file import read_settings
     from cascadia.thresholds import audit
     from cascadia.thresholds.change import set_thresholds
 
-    found = audit.proposal(router, name)
-    before, after = found["expected"]["now"]["thresholds"], found["expected"]["proposed"]["thresholds"]
-    today = {stage.name: stage.threshold for stage in read_settings(router).stages[:-1]}
-    if today != before:
-        said = ", ".join(f"{stage} {level:g}" for stage, level in today.items())
-        raise BadInput(str(router), f"its thresholds ({said}) are not those of the proposal", "propose anew")
-    set_thresholds(router, after)
-    entry = {**_entry("approved", by), "id": found["id"], "before": before, "after": after}
-    audit.add(router, entry)
+    audit.proposal(router, name)
+    with audit.held(router) as add:
+        found = audit.proposal(router, name)
+        before, after = found["expected"]["now"]["thresholds"], found["expected"]["proposed"]["thresholds"]
+        _refuse_others(router, before, "the proposal", "propose anew")
+        set_thresholds(router, after)
+        entry = {**_entry("approved", by), "id": found["id"], "before": before, "after": after}
+        add(entry)
     output.show(f"{router}: {_levels(before)} -> {_levels(after)}")
     output.document(entry)
 
@@ -149,20 +148,21 @@ def approve(router: Path, name: str | None, by: str | None, output: Output) -> N
 @with_output
 @ends_at_once
 def rollback(router: Path, by: str | None, output: Output) -> None:
-    """Put back what ROUTER had before the latest approval."""
+    """Put back what ROUTER had before the latest approval, unless its thresholds have changed since."""
     from cascadia.thresholds import audit
     from cascadia.thresholds.change import set_thresholds
 
-    found = audit.to_roll_back(router)
-    set_thresholds(router, found["before"])
-    entry = {
-        **_entry("rolled back", by),
-        "id": found["id"],
-        "before": found["after"],
-        "after": found["before"],
-    }
-    audit.add(router, entry)
-    output.show(f"{router}: {_levels(found['after'])} -> {_levels(found['before'])}")
+    audit.to_roll_back(router)
+    with audit.held(router) as add:
+        found = audit.to_roll_back(router)
+        before, after = found["after"], found["before"]
+        _refuse_others(
+            router, before, "the approval", f"write {_levels(after)} by hand to go back all the same"
+        )
+        set_thresholds(router, after)
+        entry = {**_entry("rolled back", by), "id": found["id"], "before": before, "after": after}
+        add(entry)
+    output.show(f"{router}: {_levels(before)} -> {_levels(after)}")
     output.document(entry)
 
 
@@ -183,6 +183,25 @@ def log(router: Path, output: Output) -> None:
         after = entry.get("after") or entry["expected"]["proposed"]["thresholds"]
         output.show(f"{entry['at']}  {entry['what']:<11}  {entry['id']}  {entry['by']}  {_levels(after)}")
     output.document({"entries": found})
+
+
+def _settings(router: Path) -> "RouterSettings":
+    """Raises `BadInput` for a file that a fleet writes: its router would not take the change up, and its next step
+    would write the file anew."""
+    from cascadia.router.settings.file import read_settings
+
+    found = read_settings(router)
+    if found.revision:
+        what = "is written by its fleet, which puts back the plan's thresholds"
+        raise BadInput(str(router), what, "plan anew, and `cascadia move` to that")
+    return found
+
+
+def _refuse_others(router: Path, expected: dict[str, float], of: str, instead: str) -> None:
+    """Raises `BadInput` where the router has other thresholds today."""
+    today = {stage.name: stage.threshold for stage in _settings(router).stages[:-1]}
+    if today != expected:
+        raise BadInput(str(router), f"its thresholds ({_levels(today)}) are not those of {of}", instead)
 
 
 def _entry(what: str, by: str | None) -> dict[str, Any]:

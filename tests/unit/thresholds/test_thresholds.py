@@ -1,7 +1,10 @@
 """Thresholds are proposed with what they are worth, approved into the file, and put back; each step leaves a line."""
 
+import asyncio
 import json
 import os
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +13,11 @@ import pytest
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.router.settings.file import read_settings
+from cascadia.thresholds import audit
 from cascadia.thresholds.outcome import estimate, largest_alone, outcome
 from tests.unit.cli.commands import run
+from tests.unit.cli.test_main import CASCADIA
+from tests.unit.controller.test_local_process import until
 
 PROMPTS = 400
 ROUTER = """# Ours.
@@ -134,6 +140,63 @@ def test_a_proposal_for_other_thresholds_than_today_s_is_refused(router: Path) -
     refused = run("thresholds", "approve", str(router))
     assert refused.exit_code == 2
     assert "not those of the proposal; propose anew" in refused.stderr
+
+
+def test_a_rollback_throws_no_later_change_away(router: Path) -> None:
+    proposed(router)
+    assert run("thresholds", "approve", str(router)).exit_code == 0
+    router.write_text(ROUTER.replace("threshold: 95", "threshold: 77"))
+    refused = run("thresholds", "rollback", str(router))
+    assert refused.exit_code == 2
+    assert "its thresholds (small 77) are not those of the approval; write small 95 by hand" in refused.stderr
+    assert read_settings(router).stages[0].threshold == 77
+
+
+def test_a_link_stays_one_and_what_it_points_to_is_changed_and_recorded(router: Path, tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    link = tmp_path / "etc" / "linked.yaml"
+    link.symlink_to(router)
+    asked = ["--quality-table", str(router.parent / "q.parquet"), "--quality-min", "90"]
+    assert run("thresholds", "propose", str(link), *asked).exit_code == 0
+    assert run("thresholds", "approve", str(link)).exit_code == 0
+    assert link.is_symlink()
+    assert read_settings(router).stages[0].threshold <= 40
+    assert [path.name for path in link.parent.iterdir()] == ["linked.yaml"]
+    assert run("thresholds", "rollback", str(router)).exit_code == 0
+    assert router.read_text() == ROUTER
+
+
+def test_one_of_several_approvals_at_once_is_made(router: Path) -> None:
+    proposed(router)
+    command = [*CASCADIA, "thresholds", "approve", str(router)]
+    with audit.held(router):
+        started = [subprocess.Popen(command, stderr=subprocess.DEVNULL) for _ in range(2)]
+        waiting = f"-> FLOCK .*:{audit.audit_file(router).stat().st_ino} "
+        asyncio.run(until(lambda: len(re.findall(waiting, Path("/proc/locks").read_text())) == 2))
+    assert sorted(one.wait(timeout=300) for one in started) == [0, 2]
+    assert run("thresholds", "log", str(router)).stdout.count("approved") == 1
+
+
+@pytest.mark.parametrize("command", ["propose", "approve", "rollback"])
+def test_thresholds_that_a_fleet_would_put_back_are_not_changed(router: Path, command: str) -> None:
+    proposed(router)
+    assert run("thresholds", "approve", str(router)).exit_code == 0
+    router.write_text(f"{router.read_text()}revision: a1b2\n")
+    before = router.read_text()
+    asked = ["--quality-table", str(router.parent / "q.parquet"), "--quality-min", "90"]
+    refused = run("thresholds", command, str(router), *(asked if command == "propose" else ()))
+    assert refused.exit_code == 2
+    assert "is written by its fleet" in refused.stderr
+    assert router.read_text() == before
+    assert len(run("thresholds", "log", str(router)).stdout.splitlines()) == 2
+
+
+def test_nothing_is_proposed_where_it_cannot_be_recorded(router: Path) -> None:
+    (router.parent / "router.yaml.audit.jsonl").symlink_to(router.parent / "gone" / "away.jsonl")
+    asked = ["--quality-table", str(router.parent / "q.parquet"), "--quality-min", "90"]
+    refused = run("thresholds", "propose", str(router), *asked)
+    assert refused.exit_code == 2
+    assert "router.yaml.audit.jsonl: cannot be written (No such file or directory)" in refused.stderr
 
 
 @pytest.mark.parametrize(
