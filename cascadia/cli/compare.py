@@ -17,6 +17,7 @@ from cascadia.cli.shared.options import (
     with_seed,
 )
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 @with_seed
 @click.option(
     "--plots",
-    type=click.Path(path_type=Path),
+    type=Written(),
     help="HTML file to write attainment curves and the table to. Default: none.",
 )
 @click.option(

@@ -9,6 +9,7 @@ import click
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.errors import BadInput
 from cascadia.render import FILE_NAMES, NAMESPACE, Target, notes
 from cascadia.render import render as render_plan
@@ -23,7 +24,7 @@ _LARGEST_VALUES_BYTES = 1_000_000
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=Written(),
     help="File or existing folder to write to. Default: standard output.",
 )
 @click.option(

@@ -84,6 +84,8 @@ def test_up_status_scale_drain_logs_and_down(place: Place) -> None:
     answer = place.ask("small").json()["choices"][0]["message"]["content"]
     assert urls["small-1"].endswith(f":{answer}")
     assert "last replica of small" in place.run("drain", "small-1", code=1)
+    assert "there are" in place.run("drain", "nobody", code=2)
+    assert "leave one of them out" in place.run("drain", "small-0", "--undo", "--stop", code=2)
     place.run("drain", "small-0", "--undo")
     place.run("drain", "small-0", "--stop")
     assert place.document("scale", "small", "1")["steps"] == []

@@ -12,6 +12,7 @@ from rich.table import Table
 from cascadia.cli.engine.models import Named, named, runners_of
 from cascadia.cli.shared.options import with_output, with_own_seed
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import Written
 from cascadia.cli.shared.service import bound_threads
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ SHOWN = (1, 4, 16, 32)
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option(
     "--out",
-    type=click.Path(path_type=Path),
+    type=Written(),
     help="File to write; JSON, or where it ends in .csv the latency table that `cascadia policy` "
     "reads, with the 95th percentile of each batch size. Default: none.",
 )

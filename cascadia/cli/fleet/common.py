@@ -68,6 +68,13 @@ def made_run_dir(run_dir: Path | None) -> Path:
     return folder
 
 
+ANOTHER_MOVES = (
+    "a controller, or another move or scaling, is at work on this fleet",
+    "end it, or wait for its end",
+)
+"""What is told to whoever would move replicas meanwhile, and what to do."""
+
+
 def asked(run_dir: Path | None, what: str, **members: Any) -> dict[str, Any]:
     """The fleet's answer."""
     from cascadia.controller.local.control_socket import ask

@@ -7,6 +7,7 @@ import click
 from cascadia.cli.fleet.common import asked, run_dir_option
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
+from cascadia.domain.errors import BadInput
 
 
 @click.command()
@@ -17,6 +18,11 @@ from cascadia.cli.shared.output import Output
 @with_output
 def drain(replica: str, run_dir: Path | None, undo: bool, stopping: bool, output: Output) -> None:
     """Send REPLICA nothing new; what it has in hand it finishes. Refused for the last that serves its stage."""
+    if undo and stopping:
+        raise BadInput("--undo, --stop", "each wants the other's contrary", "leave one of them out")
+    known = [member["name"] for member in asked(run_dir, "observe")["replicas"]]
+    if replica not in known:
+        raise BadInput(replica, "no such replica runs here", f"there are {', '.join(known) or 'none'}")
     asked(run_dir, "undrain" if undo else "drain", name=replica)
     if stopping and not undo:
         asked(run_dir, "stop", name=replica)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.fleet.common import (
+    ANOTHER_MOVES,
     CONTROLLER_LOCK,
     RUN_DIR,
     engines_of,
@@ -57,7 +58,7 @@ def move(
             output.show(step)
         output.document({"plan": path, "steps": steps})
         return
-    with only_one(folder / CONTROLLER_LOCK, "a controller runs on this fleet", "end it first"):
+    with only_one(folder / CONTROLLER_LOCK, *ANOTHER_MOVES):
         taken = asyncio.run(_carry_out(folder, plans, path, at_once, output))
     if taken[-1].kind != "moved":
         raise CascadiaError(taken[-1].what)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cascadia.cli.fleet.common import CONTROLLER_LOCK, RUN_DIR, asked, run_dir_option
+from cascadia.cli.fleet.common import ANOTHER_MOVES, CONTROLLER_LOCK, RUN_DIR, asked, run_dir_option
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
@@ -34,7 +34,7 @@ def scale(stage: str, replicas: int, run_dir: Path | None, dry_run: bool, output
         taken = asyncio.run(_scale(folder, stage, replicas, dry_run, output))
     else:
         asked(folder, "observe")
-        with only_one(folder / CONTROLLER_LOCK, "a controller runs on this fleet", "end it first"):
+        with only_one(folder / CONTROLLER_LOCK, *ANOTHER_MOVES):
             taken = asyncio.run(_scale(folder, stage, replicas, dry_run, output))
     output.document({"stage": stage, "replicas": replicas, "steps": [str(step) for step in taken]})
 

@@ -9,7 +9,6 @@ from cascadia.cli.imports.options import with_lengths, with_source
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import Group, positive, with_output, with_own_seed
 from cascadia.cli.shared.output import Output
-from cascadia.cli.shared.output_dir import keep_sources
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -53,7 +52,7 @@ def trace(
     from cascadia.imports.trace import trace_of
     from cascadia_traces.formats.writing import write_trace
 
-    found = _records(output, out, **source)
+    found = _records(output, **source)
     if found.format in ("mooncake", "qwen") and "hash_ids" in found.columns:
         output.note("its hash_ids are left out; `cascadia trace convert` keeps them, for prefix caches")
     made = trace_of(
@@ -89,7 +88,7 @@ def prompts(out: Path, reference: bool, output: Output, **source: Any) -> None:
 
     if out.suffix.lower() not in (".jsonl", ".ndjson"):
         raise BadInput(str(out), "prompts are written as JSON lines", "end its name in .jsonl")
-    found = _records(output, out, **source)
+    found = _records(output, **source)
     rows = prompts_of(found, reference=reference, note=output.note)
     write_whole(out, "".join(f"{json.dumps(row, ensure_ascii=False, default=str)}\n" for row in rows))
     output.show(f"{out}: {len(rows):,} prompts, from {found.format}")
@@ -131,7 +130,7 @@ def quality(
 
     kind_of(out)
     named = _named_stages(stages)
-    found = _records(output, out, **source)
+    found = _records(output, **source)
     table = quality_of(
         found,
         counter_of(tokenizer),
@@ -171,7 +170,6 @@ def _named_stages(given: tuple[str, ...]) -> dict[str, str]:
 
 def _records(
     output: Output,
-    out: Path,
     sources: tuple[Path, ...],
     maps: tuple[str, ...],
     format_: str | None,
@@ -179,6 +177,5 @@ def _records(
 ) -> "Records":
     from cascadia.imports.records import maps_of, read_records
 
-    keep_sources(out, sources)
     with output.progress(f"reading {sources[0].name}"):
         return read_records(sources, maps_of(maps), format_, split)

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import click
 
+from cascadia.cli.shared.output_dir import Written
+
 FORMATS = (
     "litellm",
     "langfuse",
@@ -26,7 +28,7 @@ def with_source(command: Callable[..., None]) -> Callable[..., None]:
         ),
         click.option(
             "--out",
-            type=click.Path(path_type=Path),
+            type=Written(),
             required=True,
             help="File to write, of the kind that its name ends in.",
         ),

@@ -9,6 +9,7 @@ from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.judge.common import encoder_folder_of, encoder_option, quality_table, rows_of
 from cascadia.cli.shared.options import with_output
 from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output_dir import Written
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,7 +43,7 @@ AT_ONCE = 32
 @click.option(
     "--table",
     "table_file",
-    type=click.Path(path_type=Path),
+    type=Written(),
     help="File to write a quality table for `cascadia plan` to; it has the judge's scores. Default: none.",
 )
 @encoder_option

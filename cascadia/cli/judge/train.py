@@ -20,6 +20,7 @@ from cascadia.cli.judge.train_outputs import heads_table, told
 from cascadia.cli.judge.train_probe import train_probe_file
 from cascadia.cli.shared.options import Within, with_output, with_own_seed
 from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -28,9 +29,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("answers", type=click.Path(path_type=Path))
-@click.option(
-    "--out", required=True, type=click.Path(path_type=Path), help="File to write the judge to, one .json."
-)
+@click.option("--out", required=True, type=Written(), help="File to write the judge to, one .json.")
 @click.option(
     "--folds",
     type=click.IntRange(2, 50),
@@ -56,7 +55,7 @@ if TYPE_CHECKING:
 @click.option(
     "--table",
     "table_file",
-    type=click.Path(path_type=Path),
+    type=Written(),
     help="File to write a quality table for `cascadia plan` to; it has each answer's score, and what "
     "the question alone promises, by folds that did not see it. Default: none.",
 )

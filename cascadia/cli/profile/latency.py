@@ -7,6 +7,7 @@ import click
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import positive, with_output, with_own_seed
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.errors import BadInput
 
 
@@ -74,9 +75,7 @@ from cascadia.domain.errors import BadInput
     help="Seconds that the measurement may take.",
 )
 @with_own_seed
-@click.option(
-    "--out", type=click.Path(path_type=Path), help="JSON file to write the calibration to. Default: none."
-)
+@click.option("--out", type=Written(), help="JSON file to write the calibration to. Default: none.")
 @click.option("--resume", is_flag=True, help="Go on from what --out keeps of an earlier run.")
 @with_output
 @ends_at_once

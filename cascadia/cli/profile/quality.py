@@ -11,6 +11,7 @@ import click
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import number, positive, with_output
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     "--out",
     default="quality.parquet",
     show_default=True,
-    type=click.Path(path_type=Path),
+    type=Written(),
     help="File to write the table to: .parquet, .csv or .jsonl.",
 )
 @click.option(
@@ -107,7 +108,7 @@ if TYPE_CHECKING:
 @click.option("--restart", is_flag=True, help="Throw away what an earlier run has done.")
 @click.option(
     "--keep-answers",
-    type=click.Path(path_type=Path),
+    type=Written(),
     help="File (.jsonl) to write the answers' texts to. Default: none are kept.",
 )
 @with_output

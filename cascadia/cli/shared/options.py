@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import keep_others
 from cascadia.domain.objective import Level, Metric
 from cascadia.files.written import written_number
 
@@ -36,12 +37,14 @@ class AsGiven(click.Command):
 
 
 def with_output(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds --json and --quiet; `command` gets them as its keyword argument `output`."""
+    """Adds --json and --quiet; `command` gets them as its keyword argument `output`, and begins only where it writes
+    over nothing that it reads."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and nothing else.")
     @click.option("--quiet", "-q", is_flag=True, help="Print no progress, notes or summary.")
     @wraps(command)
     def wrapper(*args: Any, as_json: bool, quiet: bool, **options: Any) -> None:
+        keep_others(click.get_current_context())
         command(*args, output=Output(json=as_json, quiet=quiet), **options)
 
     return wrapper

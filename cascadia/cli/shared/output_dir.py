@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import click
+
 from cascadia.cli.interrupts import held
 from cascadia.domain.errors import BadInput
 from cascadia.files.atomic import unfinished
@@ -12,11 +14,34 @@ from cascadia.files.atomic import unfinished
 _ELSEWHERE = "name another with --out"
 
 
-def keep_sources(target: Path, sources: Sequence[Path]) -> None:
-    """Raises `BadInput` where `target` is one of `sources`, which writing it would destroy."""
-    for source in sources:
-        if target.exists() and source.exists() and target.samefile(source):
-            raise BadInput(str(target), "is what is read", "name another file to write")
+class Written(click.Path):
+    """File that a command writes, which is none of those that it reads or writes besides."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+
+def keep_others(given: click.Context) -> None:
+    """Raises `BadInput` where a path to write is a file that another argument names, which writing it would destroy."""
+    paths = [
+        (param, one)
+        for param in given.command.params
+        if isinstance(param.type, click.Path) and (named := given.params.get(param.name or "")) is not None
+        for one in (named if isinstance(named, tuple) else (named,))
+    ]
+    for written, target in paths:
+        for other, path in paths:
+            if other is not written and isinstance(written.type, Written) and _same(target, path):
+                what = "is written twice" if isinstance(other.type, Written) else "is what is read"
+                raise BadInput(str(target), what, "name another file to write")
+
+
+def _same(target: Path, other: Path) -> bool:
+    """Whether they are one file; the folder of a plan stands for the plan."""
+    if target == other and not target.is_dir():
+        return True
+    other = other / "plan.json" if other.is_dir() else other
+    return target.is_file() and other.exists() and target.samefile(other)
 
 
 @contextmanager

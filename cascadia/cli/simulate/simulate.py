@@ -8,6 +8,7 @@ import click
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import positive, seed, with_output
 from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output_dir import Written
 
 if TYPE_CHECKING:
     from cascadia.domain.plan import Plan, Predicted
@@ -52,9 +53,7 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=seed, help="Seed of everything drawn at random, a whole number. Default: the plan's own."
 )
-@click.option(
-    "--plots", type=click.Path(path_type=Path), help="HTML file to write the plots to. Default: none."
-)
+@click.option("--plots", type=Written(), help="HTML file to write the plots to. Default: none.")
 @click.option(
     "--explain",
     is_flag=True,

@@ -9,7 +9,7 @@ import click
 from cascadia.cli.interrupts import ends_at_once
 from cascadia.cli.shared.options import Group, with_output, with_own_seed
 from cascadia.cli.shared.output import Output
-from cascadia.cli.shared.output_dir import keep_sources
+from cascadia.cli.shared.output_dir import Written
 from cascadia.cli.trace.generate import generate
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
 @trace.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--plots", type=click.Path(path_type=Path), help="HTML file to write plots to. Default: none.")
+@click.option("--plots", type=Written(), help="HTML file to write plots to. Default: none.")
 @_with_reading
 @with_output
 @ends_at_once
@@ -76,7 +76,7 @@ def inspect(
 
 @trace.command()
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=Written())
 @click.option("--sort", is_flag=True, help="Accept rows in any order (reads the whole trace into memory).")
 @_with_reading
 @with_output
@@ -88,7 +88,6 @@ def convert(
     from cascadia_traces.formats.reading import read_trace
     from cascadia_traces.formats.writing import write_trace
 
-    keep_sources(target, [source])
     options: dict[str, Any] = {"format": format_, "spread": spread, "seed": seed, "note": output.note}
     with output.progress(f"converting {source.name}") as step:
         if sort:
@@ -102,7 +101,7 @@ def convert(
 
 @trace.command()
 @click.argument("source", metavar="IN", type=click.Path(path_type=Path))
-@click.argument("target", metavar="OUT", type=click.Path(path_type=Path))
+@click.argument("target", metavar="OUT", type=Written())
 @click.option("--rate", "rate_rps", type=float, required=True, help="Mean rate to scale to, in requests/s.")
 @_with_reading
 @with_output
@@ -123,7 +122,6 @@ def scale(
     from cascadia_traces.formats.writing import write_trace
     from cascadia_traces.generate.scaling import rate_span, scaled
 
-    keep_sources(target, [source])
     options: dict[str, Any] = {"format_": format_, "spread": spread, "seed": seed}
     with output.progress(f"measuring {source.name}") as step:
         span = rate_span(_chunks(source, output, step, **options))

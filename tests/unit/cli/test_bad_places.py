@@ -1,13 +1,16 @@
 """A plan that cannot be used, or a place that cannot be written, is told before anything happens."""
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from cascadia.cli.main import main
+from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.plan import FORMAT_VERSION
 from cascadia.files.plan_file import plan_json
 from tests.unit.planner.plans import a_plan
@@ -71,20 +74,85 @@ def test_an_output_folder_that_cannot_be_written(
     assert [path.name for path in tmp_path.iterdir()] == ["cascade.yaml"]
 
 
+def commands(group: click.Group, *names: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        found = group.get_command(context, name)
+        assert found is not None
+        if isinstance(found, click.Group):
+            yield from commands(found, *names, name)
+        else:
+            yield (*names, name), found
+
+
+def paths(command: click.Command) -> list[click.Parameter]:
+    return [param for param in command.params if isinstance(param.type, click.Path)]
+
+
+WRITING = [
+    (names, written, other)
+    for names, command in commands(main)
+    for written in paths(command)
+    for other in paths(command)
+    if isinstance(written.type, Written) and other is not written
+]
+NEEDED = {
+    "--rate": "1",
+    "--target": "local",
+    "--stage": "a=http://h#m",
+    "--judge": "exact",
+    "MODEL...": "model",
+}
+
+
+def arguments(command: click.Command, given: dict[click.Parameter, str]) -> list[str]:
+    """A command line with `given`, and something for all else that is required."""
+    line: list[str] = []
+    for param in command.params:
+        if param not in given and not param.required:
+            continue
+        name = param.opts[-1] if isinstance(param, click.Option) else param.human_readable_name
+        value = given.get(param) or NEEDED.get(name, "other")
+        line += [name, value] if isinstance(param, click.Option) else [value]
+    return line
+
+
 @pytest.mark.parametrize(
-    "command", [["import", "trace", "log.csv", "--out"], ["trace", "convert", "log.csv"]]
+    ("names", "written", "other"),
+    WRITING,
+    ids=[f"{'-'.join(names)}-{written.name}-{other.name}" for names, written, other in WRITING],
 )
-def test_what_is_read_is_not_written_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str]
+@pytest.mark.parametrize("named", ["file", "./file", "link", "folder"])
+def test_what_is_read_or_written_besides_is_not_written_over(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    names: tuple[str, ...],
+    written: click.Parameter,
+    other: click.Parameter,
+    named: str,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "log.csv").write_text("arrival_s,input_tokens,output_tokens,cost\n5,1,2,9\n")
-    result = CliRunner().invoke(main, [*command, "./log.csv"])
-    assert (result.exit_code, result.stderr) == (
-        2,
-        "error: log.csv: is what is read; name another file to write\n",
-    )
-    assert "cost" in (tmp_path / "log.csv").read_text()
+    (tmp_path / "plan.json").write_text("what is there")
+    (tmp_path / "link").symlink_to("plan.json")
+    target = {"file": "plan.json", "./file": "./plan.json", "link": "link", "folder": "plan.json"}[named]
+    given = {written: target, other: "." if named == "folder" else "plan.json"}
+    command = dict(commands(main))[names]
+    result = CliRunner().invoke(main, [*names, *arguments(command, given)])
+    said = "is written twice" if isinstance(other.type, Written) else "is what is read"
+    assert (result.exit_code, said in result.stderr) == (2, True), result.stderr
+    assert (tmp_path / "plan.json").read_text() == "what is there"
+
+
+def test_a_path_that_a_command_writes_is_known_as_one() -> None:
+    told = re.compile(r"(HTML |JSON )?[Ff]ile .*to write|File or existing folder to write")
+    unknown = [
+        (names, param.name)
+        for names, command in commands(main)
+        for param in paths(command)
+        if not isinstance(param.type, Written)
+        if told.match(getattr(param, "help", None) or "") or param.human_readable_name == "OUT"
+    ]
+    assert unknown == []
 
 
 def test_a_router_that_is_not_there_has_no_log_of_thresholds(tmp_path: Path) -> None:

@@ -61,6 +61,19 @@ def test_generate_takes_lengths_from_a_trace(chat: Path, tmp_path: Path) -> None
         assert set(read_trace(tmp_path / "out.csv").input_tokens) <= set(seen.input_tokens)
 
 
+@pytest.mark.parametrize(
+    "more", [("--input", "zipf:1.2"), ("--output", "zipf:1.2"), ("--correlation", "0.5")]
+)
+def test_lengths_that_would_not_be_drawn_are_refused(
+    chat: Path, tmp_path: Path, more: tuple[str, str]
+) -> None:
+    found = call("generate", tmp_path / "out.csv", "--rate", "1", "--lengths-from", chat, *more)
+    error = found.exception
+    assert isinstance(error, Exception)
+    assert f"{more[0]}: means nothing with --lengths-from" in failure(error).line
+    assert not (tmp_path / "out.csv").exists()
+
+
 def test_inspect_shows_the_figures(chat: Path) -> None:
     shown = done("inspect", chat).stdout
     assert "chat.parquet (parquet)" in shown
