@@ -20,6 +20,7 @@ from cascadia.imports.tokens import Counter
 from cascadia.planner.problem.quality_judge import likely_scale, scale_of_quality
 
 _OTHERWISE = {
+    "model": "--stage NAME=COLUMN for each model's column of scores",
     "score": "--map score=COLUMN with the truth itself, which plans for a judge that never errs",
     "output_tokens": "--answer-tokens N for answers of one length",
 }

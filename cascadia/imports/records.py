@@ -15,6 +15,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.imports.fields import at, number
 from cascadia.imports.layouts import COLUMNS, Layout, layout_of
 from cascadia.imports.rows import Rows, read_rows
+from cascadia.imports.wide import paths_by_model
 from cascadia_traces.formats.names import Unit, unit_in
 
 DATES_S = 1e9
@@ -68,10 +69,14 @@ class Records:
 
 
 def read_records(
-    paths: Sequence[Path], maps: Mapping[str, str], format_: str | None = None, split: str | None = None
+    paths: Sequence[Path],
+    maps: Mapping[str, str],
+    format_: str | None = None,
+    split: str | None = None,
+    models: Sequence[str] = (),
 ) -> Records:
     """The requests of all `paths`, which are of one format. `maps` says where our columns stand (a name, or a path with
-    dots). Raises `BadInput`."""
+    dots). `models` may each have a column of scores instead of rows. Raises `BadInput`."""
     known: list[Record] = []
     failed = 0
     layout: Layout | None = None
@@ -87,6 +92,7 @@ def read_records(
             raise BadInput(str(path), others, "import files of each format alone, or say --format")
         columns = _columns(read)
         paths_of = _mapped(path, layout, maps, read, columns)
+        by_model = paths_by_model(read.rows, models, paths_of, columns) if layout.name == "table" else {}
         unit = unit_in(maps["arrival_s"]) if "arrival_s" in maps else layout.unit
         for place, row in enumerate(read.rows, 1):
             if not all(at(row, key) in values for key, values in layout.kept.items()):
@@ -94,11 +100,18 @@ def read_records(
             if at(row, "error") is not None or any(at(row, key) in bad for key, bad in layout.failed.items()):
                 failed += 1
                 continue
+            where = f"{path} {read.unit} {place}"
+            for model, own in by_model.items():
+                answer = {ours: _first(row, theirs) for ours, theirs in own.items()}
+                if answer["score"] is not None:
+                    known.append(Record(where, {**answer, "model": model}))
+            if by_model:
+                continue
             values = {ours: _first(row, theirs) for ours, theirs in paths_of.items()}
             # A number as large counts since 1970, and tells its unit by its size.
             if unit is not None and ("arrival_s" in maps or not number(values["arrival_s"]) >= DATES_S):
                 values["arrival_s"] = _in_seconds(values["arrival_s"], unit)
-            known.append(Record(f"{path} {read.unit} {place}", values))
+            known.append(Record(where, values))
     name = ", ".join(map(str, paths))
     if layout is None or not known:
         raise BadInput(name, f"holds no requests that went well ({failed} failed)", "name a file that does")
@@ -150,7 +163,7 @@ def _first(row: Mapping[str, Any], paths: Sequence[str]) -> Any:
 def _value(row: Mapping[str, Any], path: str) -> Any:
     """The value at `path`; `usage_details:input` is the sum of the counts whose names begin with `input`."""
     whole, _, beginning = path.partition(":")
-    if not beginning:
+    if not beginning or path in row:
         return at(row, path)
     details = at(row, whole)
     if not isinstance(details, Mapping):

@@ -108,7 +108,8 @@ def prompts(out: Path, reference: bool, output: Output, **source: Any) -> None:
     "stages",
     multiple=True,
     metavar="NAME=MODEL",
-    help="Stage of the spec and its model in the file; name them from small to large. Repeatable. "
+    help="Stage of the spec and its model in the file, or its column of scores where each model has one; "
+    "name them from small to large. Repeatable. "
     "Default: every model, under its own name.",
 )
 @with_output
@@ -130,7 +131,7 @@ def quality(
 
     kind_of(out)
     named = _named_stages(stages)
-    found = _records(output, **source)
+    found = _records(output, models=tuple(named.values()), **source)
     table = quality_of(
         found,
         counter_of(tokenizer),
@@ -174,8 +175,9 @@ def _records(
     maps: tuple[str, ...],
     format_: str | None,
     split: str | None,
+    models: tuple[str, ...] = (),
 ) -> "Records":
     from cascadia.imports.records import maps_of, read_records
 
     with output.progress(f"reading {sources[0].name}"):
-        return read_records(sources, maps_of(maps), format_, split)
+        return read_records(sources, maps_of(maps), format_, split, models)

@@ -250,3 +250,46 @@ def test_what_a_packed_file_is_packed_by_is_said(tmp_path: Path, start: bytes, s
         assert said in done.stderr
     with pytest.raises(BadInput, match=said):
         read_quality(path, None)
+
+
+WIDE = """sample_id,prompt,answer,llama3:8b,gpt-4,gpt-4|model_response,llama3:8b|model_response,gpt-4|total_cost
+a,What is 2 + 2?,the reference,0.25,1.0,"four, as I said",five,0.01
+b,Why is the sky blue?,the reference,1,1.0,light,scattered light,0.01
+c,Who?,the reference,,0.0,me,,0.01
+"""
+
+
+def test_a_table_with_a_column_of_scores_for_each_model_is_read_row_by_row(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text(WIDE)
+    out = tmp_path / "q.csv"
+    asked = ["--stage", "small=llama3:8b", "--stage", "large=gpt-4", "--scale", "1"]
+    done = run("import", "quality", str(tmp_path / "wide.csv"), "--out", str(out), *asked)
+    assert done.exit_code == 0, done.output
+    table = read_quality(out, None)
+    assert (table.stages, table.prompt_ids) == (("small", "large"), ("a", "b"))
+    assert table.quality.tolist() == table.score.tolist() == [[25, 100], [100, 100]]
+    assert table.input_tokens.tolist() == [[4, 5], [4, 5]]
+    # Of each model's own answer, by its letters; never of the reference.
+    assert table.output_tokens.tolist() == [[1, 4], [4, 1]]
+    assert "left out 1 of 3 prompts: not every stage answered them" in done.stderr
+
+
+def test_a_stage_without_a_column_beside_those_that_have_one_is_named(tmp_path: Path) -> None:
+    (tmp_path / "wide.csv").write_text(WIDE)
+    asked = ["--out", str(tmp_path / "q.csv"), "--stage", "small=llama3:8b", "--stage", "large=gpt-5"]
+    found = run("import", "quality", str(tmp_path / "wide.csv"), *asked)
+    assert found.exit_code == 2
+    assert "--stage: no column of gpt-5; its columns are sample_id, prompt" in found.stderr
+    found = run("import", "quality", str(tmp_path / "wide.csv"), *asked[:2])
+    assert "--stage NAME=COLUMN for each model's column of scores" in found.stderr
+    assert not (tmp_path / "q.csv").exists()
+
+
+def test_a_table_of_rows_is_read_by_its_rows_though_columns_are_called_like_models(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(
+        "id,model,score,a,b,output_tokens,input_tokens\n1,a,70,5,6,9,9\n1,b,80,5,6,9,9\n"
+    )
+    asked = ["--out", str(tmp_path / "q.csv"), "--stage", "small=a", "--stage", "large=b"]
+    done = run("import", "quality", str(tmp_path / "t.csv"), *asked)
+    assert done.exit_code == 0, done.output
+    assert read_quality(tmp_path / "q.csv", None).score.tolist() == [[70], [80]]
