@@ -55,6 +55,12 @@ _LENGTHS = {
 }
 
 LAYOUTS = (
+    # Its files' and folders' names tell it, and the reader gives the columns.
+    Layout(
+        "lm-eval",
+        (),
+        {ours: (ours,) for ours in ("prompt_id", "prompt", "answer", "reference", "model", "score")},
+    ),
     Layout("qwen", (("timestamp", "input_length", "output_length", "parent_chat_id"),), _LENGTHS),
     Layout("mooncake", (("timestamp", "input_length", "output_length"),), _LENGTHS, unit=MILLISECONDS),
     Layout(

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from cascadia.domain.errors import BadInput
 from cascadia.imports.conversations import is_conversation, turns
 from cascadia.imports.fields import at
+from cascadia.imports.lm_eval import NAME, answers, are_samples, sample_files
 from cascadia.imports.vllm_log import is_vllm_log, requests_logged
 from cascadia.planner.problem.trace_file import told_as_ours
 from cascadia_traces.formats.source import GZIP_MAGIC, refuse_compressed
@@ -46,13 +47,23 @@ class Rows(NamedTuple):
 def read_rows(path: Path, split: str | None = None) -> Rows:
     """All rows of `path`. `split` names one part of a data set that has several. Raises `BadInput`."""
     if path.is_dir():
-        return _of_folder(path, split)
+        files = sample_files(path)
+        if not files or split is not None:
+            return _of_folder(path, split)
+        return Rows(NAME, "sample", [row for file in files for row in answers(file, _of_file(file).rows)])
     if not path.is_file():
         raise BadInput(str(path), "no such file", "name a log, a table or a data set's folder")
     if split is not None:
         raise BadInput("--split", f"{path} is a file, and has no splits", "leave it out")
     if path.stat().st_size > MAX_BYTES:
         raise BadInput(str(path), f"is larger than {MAX_BYTES:,} bytes", "import it in parts")
+    found = _of_file(path)
+    if found.rows and are_samples(path, found.rows):
+        return Rows(NAME, found.unit, answers(path, found.rows))
+    return found
+
+
+def _of_file(path: Path) -> Rows:
     name = path.name.lower().removesuffix(".gz")
     if name.endswith(".parquet"):
         return Rows("table", "row", _parquet(path))

@@ -15,6 +15,7 @@ FORMATS = (
     "vllm-bench",
     "guidellm",
     "aiperf",
+    "lm-eval",
     "sharegpt",
     "table",
 )

@@ -1,5 +1,6 @@
 """A table of answers with a judge's scores becomes a quality table without an edit by hand."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -293,3 +294,57 @@ def test_a_table_of_rows_is_read_by_its_rows_though_columns_are_called_like_mode
     done = run("import", "quality", str(tmp_path / "t.csv"), *asked)
     assert done.exit_code == 0, done.output
     assert read_quality(tmp_path / "q.csv", None).score.tolist() == [[70], [80]]
+
+
+def samples(folder: Path, right: dict[str, float], *, text: bool = True, time: str = "01") -> None:
+    """As lm-eval-harness 0.4 logs them: a line for each filter of the answer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [
+        {
+            "doc_id": number,
+            "doc": {"question": question},
+            "target": "42",
+            "arguments": {"gen_args_0": {"arg_0": f"Q: {question}", "arg_1": {"until": ["Q:"]}}},
+            "resps": [["It is 42."]] if text else [[[-1.5, False]], [[-0.5, True]]],
+            "filter": filtered,
+            "metrics": ["exact_match"],
+            "exact_match": score,
+        }
+        for number, (question, score) in enumerate(right.items())
+        for filtered in ("strict-match", "flexible-extract")
+    ]
+    lines = "".join(f"{json.dumps(row)}\n" for row in rows)
+    (folder / f"samples_gsm8k_2026-11-{time}T00-00-00.000000.jsonl").write_text(lines)
+
+
+def test_samples_of_lm_eval_are_read_by_model_from_their_folders(tmp_path: Path) -> None:
+    samples(tmp_path / "lm" / "meta__small", {"Why?": 0.0, "Who?": 0.0}, time="01")
+    samples(tmp_path / "lm" / "meta__small", {"Why?": 0.0, "Who?": 1.0}, time="02")
+    samples(tmp_path / "lm" / "large", {"Why?": 1.0, "Who?": 1.0})
+    out = tmp_path / "q.csv"
+    asked = ["--out", str(out), "--scale", "1", "--stage", "small=meta/small", "--stage", "large=large"]
+    done = run("import", "quality", str(tmp_path / "lm"), *asked)
+    assert done.exit_code == 0, done.output
+    table = read_quality(out, None)
+    assert table.prompt_ids == ("gsm8k:0", "gsm8k:1")
+    assert table.score.tolist() == [[0, 100], [100, 100]]  # of the newer run
+    assert (table.output_tokens == 2).all()
+    files = [
+        str(file)
+        for file in sorted((tmp_path / "lm").rglob("*02T*")) + sorted((tmp_path / "lm" / "large").iterdir())
+    ]
+    assert run("import", "quality", *files, *asked).exit_code == 0
+    assert read_quality(out, None).score.tolist() == table.score.tolist()
+    asked = ["--out", str(tmp_path / "p.jsonl"), "--reference"]
+    assert run("import", "prompts", str(tmp_path / "lm"), *asked).exit_code == 0
+    first = json.loads((tmp_path / "p.jsonl").read_text().splitlines()[0])
+    assert first == {"prompt_id": "gsm8k:0", "prompt": "Q: Why?", "reference": "42"}
+
+
+def test_samples_of_choices_have_no_text_to_count(tmp_path: Path) -> None:
+    samples(tmp_path / "lm" / "small", {"Why?": 1.0}, text=False)
+    asked = [str(tmp_path / "lm"), "--out", str(tmp_path / "q.csv"), "--scale", "1"]
+    found = run("import", "quality", *asked)
+    assert found.exit_code == 2
+    assert "it has nothing for output_tokens or answer" in found.stderr
+    assert run("import", "quality", *asked, "--answer-tokens", "1").exit_code == 0
