@@ -7,7 +7,7 @@ from typing import Any, get_args
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import with_output
+from cascadia.cli.shared.options import refuse_ignored, with_output
 from cascadia.cli.shared.output import Output, write
 from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.errors import BadInput
@@ -52,6 +52,8 @@ def render(
 
     if files and target != "kubernetes":
         raise BadInput("--values", f"says nothing to target {target}", "give the file to helm as -f")
+    if target != "kubernetes":
+        refuse_ignored(("namespace",), f"to target {target}")
     found = read_plan(plan)
     text = render_plan(found, found.cluster, target, namespace=namespace, values=_values(files))
     file = None if out is None else _file(out, target)

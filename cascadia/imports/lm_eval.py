@@ -26,7 +26,7 @@ def are_samples(path: Path, rows: Sequence[Mapping[str, Any]]) -> bool:
     return _FILE.fullmatch(path.name) is not None and {"doc_id", "arguments", "resps"} <= rows[0].keys()
 
 
-def answers(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def answers(path: Path, rows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """The samples of one file, with our columns beside their own."""
     known = _FILE.fullmatch(path.name)
     task = known["task"] if known else path.stem

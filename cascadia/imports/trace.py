@@ -25,8 +25,11 @@ def trace_of(
     note: Callable[[str], None] = lambda _: None,
 ) -> Trace:
     """The requests in order of arrival, from 0 on. Without times in the file, `rate_rps` draws them (Poisson, seeded);
-    with times it does nothing. Times in whole seconds are spread over the second. Raises `BadInput` with all columns
+    with times it is refused. Times in whole seconds are spread over the second. Raises `BadInput` with all columns
     that are missing."""
+    if rate_rps is not None and found.have("arrival_s"):
+        instead = "leave it out, and stretch the trace with `cascadia trace scale`"
+        raise BadInput("--rate", "is for files without times, and this has some", instead)
     arrivals = [] if rate_rps is not None else [("arrival_s",)]
     found.refuse_missing([*arrivals, *needed(answer_tokens)], _OTHERWISE)
     without_failed(found, note)

@@ -20,7 +20,7 @@ def drain(replica: str, run_dir: Path | None, undo: bool, stopping: bool, output
     """Send REPLICA nothing new; what it has in hand it finishes. Refused for the last that serves its stage."""
     if undo and stopping:
         raise BadInput("--undo, --stop", "each wants the other's contrary", "leave one of them out")
-    known = [member["name"] for member in asked(run_dir, "observe")["replicas"]]
+    known = sorted(member["name"] for member in asked(run_dir, "observe")["replicas"])
     if replica not in known:
         raise BadInput(replica, "no such replica runs here", f"there are {', '.join(known) or 'none'}")
     asked(run_dir, "undrain" if undo else "drain", name=replica)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.fleet.common import RUN_DIR, release_options, run_dir_option
-from cascadia.cli.shared.options import positive, with_output
+from cascadia.cli.shared.options import positive, refuse_ignored, with_output
 from cascadia.cli.shared.output import Output
 
 DAY_S = 86_400.0
@@ -67,8 +67,18 @@ def history(
 ) -> None:
     """Show alarms, decisions and moves, a line each, oldest first. Times are UTC."""
     if plan is not None:
+        refuse_ignored(
+            ("kubernetes", "decisions", "timing", "lines", "namespace", "release"), "with --savings"
+        )
         _show_savings(plan, samples or (run_dir or RUN_DIR) / "samples", days, output)
         return
+    refuse_ignored(("samples", "days"), "without --savings")
+    if kubernetes:
+        refuse_ignored(("run_dir",), "with --kubernetes")
+    else:
+        refuse_ignored(("namespace", "release"), "without --kubernetes")
+    if timing:
+        refuse_ignored(("decisions",), "with --timing")
     found = _on_cluster(namespace, release) if kubernetes else _on_machine(run_dir or RUN_DIR)
     if timing:
         _show_timing(found, lines, output)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import positive, with_output
+from cascadia.cli.shared.options import positive, refuse_ignored, with_output
 from cascadia.cli.shared.output import Output
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def doctor(plan: Path | None, quality_table: Path | None, scale: float | None, o
     from cascadia.doctor.programs import images, programs
     from cascadia.files.plan_file import read_plan
 
+    if quality_table is None:
+        refuse_ignored(("scale",), "without --quality-table")
     found = None if plan is None else read_plan(plan)
     with output.progress("looking"):
         findings = [*machine(), *programs(found)]

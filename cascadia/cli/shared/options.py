@@ -2,15 +2,17 @@
 
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from math import isfinite
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.output_dir import keep_others
+from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level, Metric
 from cascadia.files.written import written_number
 
@@ -48,6 +50,16 @@ def with_output(command: Callable[..., None]) -> Callable[..., None]:
         command(*args, output=Output(json=as_json, quiet=quiet), **options)
 
     return wrapper
+
+
+def refuse_ignored(names: Sequence[str], where: str, instead: str = "leave one of them out") -> None:
+    """Raises `BadInput` for the first of the current command's options `names` that was given: it means nothing
+    `where`, and would be ignored."""
+    context = click.get_current_context()
+    for param in context.command.params:
+        given = context.get_parameter_source(param.name or "") is ParameterSource.COMMANDLINE
+        if given and param.name in names:
+            raise BadInput(param.opts[0], f"means nothing {where}", instead)
 
 
 class Within(click.FloatRange):

@@ -108,8 +108,8 @@ def simulate(
         raise click.UsageError("--batch, --context and --prefill go with --explain")
     if foresight is not None and quality_table is None:
         raise click.UsageError("--foresight goes with --quality-table")
-    if explain and plots is not None:
-        raise click.UsageError("--plots go with a replay, not with --explain")
+    if explain and (plots is not None or slo_s is not None):
+        raise click.UsageError("--plots and --slo go with a replay, not with --explain")
     from cascadia.cli.shared.compiling import telling_of_the_compiler
     from cascadia.cli.simulate.outputs import as_json, tables, write_plots
     from cascadia.files.plan_file import read_plan

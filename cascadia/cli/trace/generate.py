@@ -6,10 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from click.core import ParameterSource
 
 from cascadia.cli.interrupts import ends_at_once
-from cascadia.cli.shared.options import with_output, with_own_seed
+from cascadia.cli.shared.options import refuse_ignored, with_output, with_own_seed
 from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.output_dir import Written
 from cascadia.domain.errors import BadInput
@@ -162,7 +161,7 @@ def _lengths(input_: str, output_: str, correlation: float, lengths_from: Path |
     from cascadia_traces.generate.lengths import Correlated, Resampled
 
     if lengths_from is not None:
-        _refuse_given(
+        refuse_ignored(
             ("input_", "output_", "correlation"), "with --lengths-from, which both lengths are drawn from"
         )
         from cascadia_traces.formats.reading import read_trace
@@ -173,13 +172,6 @@ def _lengths(input_: str, output_: str, correlation: float, lengths_from: Path |
         _marginal("--output", output_, "output_tokens"),
         correlation,
     )
-
-
-def _refuse_given(names: tuple[str, ...], where: str) -> None:
-    context = click.get_current_context()
-    for name in names:
-        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise BadInput(_flag(name.rstrip("_")), f"means nothing {where}", "leave one of them out")
 
 
 def _marginal(flag: str, text: str, column: str) -> "Marginal":

@@ -92,6 +92,36 @@ def test_a_mistake_is_one_line(here: Path, command: str, line: str) -> None:
     assert sorted(here.rglob("*")) == before
 
 
+IGNORED = {
+    "doctor --scale 10": ("--scale", "without --quality-table"),
+    "render plan.json --target compose --namespace team": ("--namespace", "to target compose"),
+    "history --days 3": ("--days", "without --savings"),
+    "history --samples x": ("--samples", "without --savings"),
+    "history --release mine": ("--release", "without --kubernetes"),
+    "history --kubernetes --run-dir x": ("--run-dir", "with --kubernetes"),
+    "history --timing --decisions": ("--decisions", "with --timing"),
+    "history --savings plan.json --timing": ("--timing", "with --savings"),
+    "history --savings plan.json -n 3": ("--lines", "with --savings"),
+    "trace generate x.csv --rate 1 --lengths-from trace.csv --input zipf:2": (
+        "--input", "with --lengths-from, which both lengths are drawn from",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "told"), IGNORED.items(), ids=IGNORED.keys())
+def test_an_option_that_would_be_ignored_is_refused(here: Path, command: str, told: tuple[str, str]) -> None:
+    result = run(*command.split())
+    line = f"error: {told[0]}: means nothing {told[1]}; leave one of them out\n"
+    assert (result.exit_code, result.stderr) == (2, line)
+
+
+def test_a_rate_beside_times_of_the_file_is_refused(here: Path) -> None:
+    result = run("import", "trace", "trace.csv", "--out", "new.csv", "--rate", "3")
+    assert result.exit_code == 2
+    assert "--rate: is for files without times, and this has some; leave it out, and stretch" in result.stderr
+    assert not (here / "new.csv").exists()
+
+
 def test_a_plan_is_no_spec(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     result = run("plan", "plan/plan.json")
