@@ -17,6 +17,7 @@ from cascadia.domain.objective import bar_of_a_hundred
 
 if TYPE_CHECKING:
     from cascadia.router.settings.model import RouterSettings
+    from cascadia.thresholds.outcome import Estimate
     from cascadia.thresholds.propose import Proposal
 
 _ROUTER = click.argument("router", type=click.Path(path_type=Path, dir_okay=False))
@@ -242,10 +243,15 @@ def _table(made: "Proposal") -> object:
 def _said(made: "Proposal") -> str:
     unit = "$" if made.in_usd else ""
     return (
-        f"proposed against now: saves {unit}{made.saved.mean:.3g} ± {made.saved.margin:.2g} per 1,000 requests, "
+        f"proposed against now: {_saved(made.saved, unit)} per 1,000 requests, "
         f"quality {made.gained.mean:+.1f} ± {made.gained.margin:.1f}; holds {made.lower:.1f} "
         f"with {made.confidence * 100:g}% confidence, on {made.prompts:,} prompts\n"
-        f"now against all to the largest: saves {unit}{made.saved_to_large.mean:.3g} ± "
-        f"{made.saved_to_large.margin:.2g} per 1,000 requests, quality {made.gained_to_large.mean:+.1f} ± "
-        f"{made.gained_to_large.margin:.1f}"
+        f"now against all to the largest: {_saved(made.saved_to_large, unit)} per 1,000 requests, "
+        f"quality {made.gained_to_large.mean:+.1f} ± {made.gained_to_large.margin:.1f}"
     )
+
+
+def _saved(found: "Estimate", unit: str) -> str:
+    """`saves $0.12 ± 0.01`; what saves less than nothing `costs` so much `more`."""
+    told = f"{unit}{abs(found.mean):.3g} ± {found.margin:.2g}"
+    return f"costs {told} more" if found.mean < 0 else f"saves {told}"

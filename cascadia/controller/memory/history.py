@@ -148,5 +148,6 @@ def read_history(folder: Path) -> list[Entry]:
     """Raises `BadInput` where no controller has kept one."""
     history = History(folder)
     if not history.path.exists():
-        raise BadInput(str(history.path), "there is no history", "name the folder that `cascadia up` runs in")
+        instead = "run `cascadia controller`, or name the folder of the fleet that one looks after"
+        raise BadInput(str(history.path), "there is no history", instead)
     return history.entries()

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cascadia.cli.thresholds.group import _saved
 from cascadia.domain.quality import QualityTable
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia.router.settings.file import read_settings
 from cascadia.thresholds import audit
-from cascadia.thresholds.outcome import estimate, largest_alone, outcome
+from cascadia.thresholds.outcome import Estimate, estimate, largest_alone, outcome
 from tests.unit.cli.commands import run
 from tests.unit.cli.test_main import CASCADIA
 from tests.unit.controller.test_local_process import until
@@ -281,3 +282,11 @@ def test_who_proposes_has_a_number_where_the_system_knows_no_name(
     assert json.loads(run("thresholds", "log", str(router), "--json").stdout)["entries"][1]["by"] == str(
         os.getuid()
     )
+
+
+@pytest.mark.parametrize(
+    ("mean", "told"),
+    [(0.25, "saves $0.25 ± 0.01"), (0.0, "saves $0 ± 0.01"), (-0.25, "costs $0.25 ± 0.01 more")],
+)
+def test_what_saves_less_than_nothing_costs_more(mean: float, told: str) -> None:
+    assert _saved(Estimate(mean, 0.01), "$") == told
