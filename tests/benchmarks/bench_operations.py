@@ -31,6 +31,7 @@ from cascadia.render.kubernetes.chart_values import merged
 from tests.benchmarks.report_table import markdown
 from tests.e2e.k8s_cluster import PROGRAMS, Cluster, cluster
 from tests.e2e.k8s_controllers import Controllers
+from tests.e2e.k8s_nodes import HEARTBEAT_S
 from tests.e2e.k8s_operations import (
     DEPLOYMENTS,
     SETTINGS,
@@ -61,6 +62,7 @@ FORCED = "--force-conflicts"
 """Whose replicas were scaled by hand Helm 4 asks for leave to scale."""
 UPGRADE = ("upgrade", "cascadia", str(CHART), FORCED)
 KILLS_EVERY_S = (15.0, 45.0)
+BACK_S = 2 * HEARTBEAT_S
 
 
 class Operator:
@@ -139,8 +141,9 @@ class Operator:
         await asyncio.sleep(self.rng.uniform(5, 20))
         about = {"name": name, "labels": body["metadata"]["labels"]}
         self.on.ask("POST", "/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": about})
-        # The pods of a node that went are taken away a minute later.
-        await asyncio.sleep(2)
+        # What it had counts as ready until its kubelet is heard again: whoever takes another's place in between takes
+        # the last one.
+        await asyncio.sleep(BACK_S)
         await self.at_rest("the loss of a node")
 
     async def roll_routers(self) -> None:
