@@ -50,16 +50,12 @@ class Deployment:
     def fits(self, cluster: Cluster) -> bool:
         counts = [(r.shape, r.count) for _, mix in self.mixes for r in mix]
         budget_usd = cluster.budget_usd_per_hour
-        within = budget_usd is None or self.rent_usd_per_hour(cluster) <= budget_usd + CENT
+        within = budget_usd is None or self.usd_per_hour <= budget_usd + CENT
         return within and all(fits(pool, counts) for pool in cluster.pools)
 
     def rented(self, pool: Pool) -> int:
         """Part of `pool` that its replicas take: whole nodes, or GPUs where these are rented one by one."""
         return units_needed(pool, [(r.shape, r.count) for _, mix in self.mixes for r in mix])
-
-    def rent_usd_per_hour(self, cluster: Cluster) -> float:
-        """Price of what it takes, nodes whole."""
-        return sum(self.rented(pool) * pool.usd_per_unit_hour for pool in cluster.pools)
 
 
 def _alike(mix: Mix) -> tuple[object, ...]:

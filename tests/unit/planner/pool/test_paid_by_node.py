@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cascadia.domain.cluster import Cluster, Pool
+from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import Infeasible
 from cascadia.domain.objective import Goal, Objective
 from cascadia.domain.problem import Problem
@@ -40,8 +40,9 @@ def test_combinations_are_priced_as_deployments_are() -> None:
     grid = np.array(list(product(range(len(each)), repeat=2)))
     made = [deployment(0, {0: each[a], 1: each[b]}) for a, b in grid.tolist()]
     assert idle_usd(choices, grid) == pytest.approx([d.usd_per_hour - d.in_use_usd for d in made])
-    cluster = Cluster((NODES, OTHERS, Pool("single", "l4", 9, 8, 7.0, rent="gpu")), 1e6)
-    assert [d.usd_per_hour for d in made] == pytest.approx([d.rent_usd_per_hour(cluster) for d in made])
+    pools = (NODES, OTHERS, Pool("single", "l4", 9, 8, 7.0, rent="gpu"))
+    paid_usd = [sum(d.rented(pool) * pool.usd_per_unit_hour for pool in pools) for d in made]
+    assert [d.usd_per_hour for d in made] == pytest.approx(paid_usd)
     assert any(d.usd_per_hour > d.in_use_usd for d in made)
 
 
