@@ -169,8 +169,7 @@ def fastest_for_as_much(
     if best.deployment.usd_per_hour <= best.deployment.in_use_usd + CENT or search.deadline.passed:
         return best, tuple(known.values())
     problem, most_usd = search.problem, best.usd_per_hour + CENT
-    sought = replace(problem.objective, goal="latency", within=0.0)
-    under = replace(search, problem=replace(problem, objective=sought, asked=problem.objective))
+    under = replace(search, problem=replace(problem, objective=replace(problem.objective, goal="latency")))
     state = Refinement(under, search.simulator, loop.references, seen=known)
 
     def as_cheap() -> list[Candidate]:

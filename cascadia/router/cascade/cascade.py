@@ -92,9 +92,7 @@ class Cascade:
             way[0].metrics.escalated(error.kind)
             raise error.api_error()
         largest = way[-1]
-        way = self._in_time(ask, way)
-        # Those that are asked though they may be late.
-        bold = {stage.name for stage in way if self._too_late(ask, stage)}
+        way, bold = self._in_time(ask, way)
         # Whoever answers instead of a larger stage that would be late says so.
         stopped = "deadline" if way[-1] is not largest else None
         await turn_after(ask.body)
@@ -170,15 +168,17 @@ class Cascade:
         """Tells whether the stage's answer is likely to pass the deadline."""
         return ask.deadline_s - monotonic() < stage.admission.finish_s(ask.fields.output_limit)
 
-    def _in_time(self, ask: Ask, way: list[Stage]) -> list[Stage]:
-        """Stages of `way` that are likely to be in time (RAMSIS, section 4.3.1); where none is, the fastest.
+    def _in_time(self, ask: Ask, way: list[Stage]) -> tuple[list[Stage], set[str]]:
+        """Stages of `way` that are likely to be in time (RAMSIS, section 4.3.1); where none is, the fastest. Beside
+        them the names of those that are likely to be late.
 
         Raises `ApiError` where none is and who is late is refused.
         """
         left_s, most = ask.deadline_s - monotonic(), ask.fields.output_limit
-        found = [stage for stage in way if not stage.admission.late(left_s, most)]
-        if len(found) == len(way):
-            return way
+        late = {stage.name for stage in way if stage.admission.finish_s(most) > left_s}
+        if not late:
+            return way, late
+        found = [stage for stage in way if stage.name not in late or stage.admission.looks(left_s)]
         if not found and self._refuses:
             raise StageFailed(way[0].name, "deadline").api_error()
         if not found:
@@ -186,7 +186,7 @@ class Cascade:
         for stage in way:
             if stage not in found:
                 stage.metrics.escalated("deadline")
-        return found
+        return found, late
 
     async def _live(self, ask: Ask, stage: Stage, decision: Decision, step: Step) -> None:
         """The stage's stream, or its refusal, for `decision`."""

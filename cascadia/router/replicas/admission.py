@@ -196,10 +196,12 @@ class Admission:
     def late(self, left_s: float, most_output: int | None) -> bool:
         """Tells whether such an answer is likely to be there later than in `left_s`, and nobody is to look whether that
         still holds."""
-        if self.finish_s(most_output) <= left_s:
-            return False
+        return self.finish_s(most_output) > left_s and not self.looks(left_s)
+
+    def looks(self, left_s: float) -> bool:
+        """Tells whether a request that is likely to be late, with so long left, asks the stage all the same."""
         # A queue moves on, and tells by itself when it is short again.
-        return self.waits_s > left_s or not self.times.looks(monotonic())
+        return self.waits_s <= left_s and self.times.looks(monotonic())
 
     @property
     def waits_s(self) -> float:

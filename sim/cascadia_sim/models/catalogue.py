@@ -50,16 +50,12 @@ class _Catalogue(NamedTuple):
 @lru_cache(maxsize=1024)
 def architecture(model_id: str) -> Architecture:
     """The architecture of `model_id`; its `name` is the publisher's spelling, plus any suffix as given."""
-    for end, quantization in (("", None), *_SUFFIXES):
-        if not model_id.lower().endswith(end):
-            continue
-        base = model_id[: len(model_id) - len(end)]
-        found = _find(base)
-        if found is not None:
-            spelling, config = found
-            declared = {"quantization_config": _declared(quantization, config)} if quantization else {}
-            return from_config(config | declared, spelling + model_id[len(base) :], f"catalogue, {spelling}")
-    raise UnknownModel(model_id, _nearest(model_id))
+    found = _entry(model_id)
+    declared = (
+        {"quantization_config": _declared(found.quantization, found.config)} if found.quantization else {}
+    )
+    name = found.spelling + model_id[len(model_id) - len(found.suffix) :]
+    return from_config(found.config | declared, name, f"catalogue, {found.spelling}")
 
 
 def known_models() -> tuple[str, ...]:
@@ -69,10 +65,23 @@ def known_models() -> tuple[str, ...]:
 
 def published(model_id: str) -> dict[str, Any]:
     """Fields of its config.json that the catalogue has. Raises `UnknownModel`."""
-    for end, _ in (("", None), *_SUFFIXES):
-        found = _find(model_id[: len(model_id) - len(end)]) if model_id.lower().endswith(end) else None
-        if found is not None:
-            return found[1]
+    return _entry(model_id).config
+
+
+class _Entry(NamedTuple):
+    spelling: str
+    config: dict[str, Any]
+    suffix: str
+    quantization: str | None
+
+
+def _entry(model_id: str) -> _Entry:
+    """The model whose id, less the suffix of a quantised copy, this is."""
+    for suffix, quantization in (("", None), *_SUFFIXES):
+        if not model_id.lower().endswith(suffix):
+            continue
+        if (found := _find(model_id[: len(model_id) - len(suffix)])) is not None:
+            return _Entry(*found, suffix, quantization)
     raise UnknownModel(model_id, _nearest(model_id))
 
 

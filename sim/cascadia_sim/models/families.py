@@ -40,7 +40,6 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "mixtral": {"num_key_value_heads": 8},
 }
 
-# State-space, linear-attention, encoder and encoder-decoder families: their cost is not that of a decoder's.
 # Families whose models have no layer of their own that drafts tokens, unless their config.json says how many.
 DRAFT_NOTHING = words(
     "llama llama4 llama4_text qwen qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3 gemma3_text phi phi3 phi3small",
@@ -48,6 +47,7 @@ DRAFT_NOTHING = words(
     "olmo3 falcon cohere cohere2 starcoder2 smollm3 gpt2 gptj gpt_neo gpt_neox opt bloom mpt",
 )
 
+# State-space, linear-attention, encoder and encoder-decoder families: their cost is not that of a decoder's.
 UNSUPPORTED = words(
     "mamba mamba2 falcon_mamba zamba zamba2 bamba falcon_h1 rwkv recurrent_gemma",
     "minimax minimax_m1 plamo2 kimi_linear",

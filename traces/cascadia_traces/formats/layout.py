@@ -19,8 +19,8 @@ class Layout:
     `public` ones count time from anywhere, so it is shifted to start at 0, and their rows without input or
     output are failed requests; in our own format such rows are errors. `dated` times are dates, not numbers;
     `epoch` ones are either, and numbers in s, ms, us or ns by their size. `tick_s` is the step that the format
-    is known to round its times to. `unit_s` is what a number of time stands for, `block_tokens` what one of `hash_ids`
-    does.
+    is known to round its times to. A second has `per_s` of its numbers of time, a block of
+    `hash_ids` `block_tokens`.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Layout:
     dated: bool = False
     epoch: bool = False
     tick_s: float | None = None
-    unit_s: float = 1.0
+    per_s: float = 1.0
     block_tokens: int = 512
 
     @property
@@ -77,7 +77,7 @@ LAYOUTS = {
             session_id="Session ID",
             tick_s=1.0,
         ),
-        Layout("mooncake", "jsonl", "timestamp", "input_length", "output_length", tick_s=3.0, unit_s=1e-3),
+        Layout("mooncake", "jsonl", "timestamp", "input_length", "output_length", tick_s=3.0, per_s=1000.0),
         Layout("qwen", "jsonl", "timestamp", "input_length", "output_length", block_tokens=16),
         Layout("splitwise", "csv", "arrival_timestamp", "prompt_size", "token_size"),
         Layout("vidur", "csv", "arrived_at", "num_prefill_tokens", "num_decode_tokens"),

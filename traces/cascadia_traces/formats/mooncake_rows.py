@@ -38,7 +38,7 @@ def read_mooncake(source: Source, layout: Layout, on_progress: Callable[[int], N
         ]
         yield Rows(
             batch.line,
-            columns["arrival_s"] * layout.unit_s,
+            columns["arrival_s"] / layout.per_s,
             inputs,
             output_tokens=columns["output_tokens"],
             prefix_tokens=_prefixes(blocks, inputs, seen),
