@@ -73,6 +73,8 @@ def test_up_status_scale_drain_logs_and_down(place: Place) -> None:
         ("small-0", "ready", [1]),
     ]
     assert "small-0" in place.run("status")
+    told = place.run("scale", "small", "9", code=2)
+    assert told == "error: REPLICAS: the GPUs of here hold 2 of small, not 9; write at most 2\n"
     planned = place.document("scale", "small", "2", "--dry-run")["steps"]
     assert planned == ["start small-1 (1 of here)", "await small-1"]
     assert len(place.document("status")["replicas"]) == 2

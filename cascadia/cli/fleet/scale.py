@@ -13,6 +13,7 @@ from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
+    from cascadia.controller.move.state import Kind
     from cascadia.controller.move.steps import Step
 
 
@@ -39,6 +40,12 @@ def scale(stage: str, replicas: int, run_dir: Path | None, dry_run: bool, output
     output.document({"stage": stage, "replicas": replicas, "steps": [str(step) for step in taken]})
 
 
+def _room(kind: "Kind", counts: "Counter[Kind]", gpus: int) -> int:
+    """Number of replicas of a kind that `gpus` hold beside all others of its pool."""
+    taken = sum(other.gpus * n for other, n in counts.items() if other.pool == kind.pool and other != kind)
+    return (gpus - taken) // kind.gpus
+
+
 async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output: Output) -> "list[Step]":
     from cascadia.controller.local.backend import LocalBackend
     from cascadia.controller.move.backend import foreseen, move
@@ -52,6 +59,9 @@ async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output:
         known = ", ".join(sorted({kind.stage for kind in counts}))
         raise BadInput(stage, "no replica of it runs here", f"there are {known or 'none'}")
     others = sum(counts[kind] for kind in kinds[1:])
+    if replicas > (most := others + _room(kinds[0], counts, observed.gpus.get(kinds[0].pool, 0))):
+        gpus = "cores" if kinds[0].pool == "cpu" else f"GPUs of {kinds[0].pool}"
+        raise BadInput("REPLICAS", f"the {gpus} hold {most} of {stage}, not {replicas}", f"write at most {most}")
     counts[kinds[0]] = max(0, replicas - others)
     for kind in reversed(kinds[1:]):
         counts[kind] -= max(0, min(counts[kind], sum(counts[k] for k in kinds) - replicas))
