@@ -46,6 +46,7 @@ BARS = (70.0, 84.0, 86.0, 88.0, 90.0)
 LOADS = (0.5, 0.7, 0.9)
 """Rates, as parts of the demo's own."""
 SEED = 7
+PATIENCE_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,7 @@ def served(folder: Path, made: Plan, table: QualityTable, weights: dict[str, Pat
 
     with TemporaryDirectory() as logs, Children(Path(logs)) as children:
         fleet = start_fleet(children, made, folder, weights, 0)
-        children.wait()
+        children.wait(limit_s=PATIENCE_S)
         asyncio.run(_warm(fleet))
 
         def took(when_s: Sequence[float]) -> Floats:

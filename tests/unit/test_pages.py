@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,13 @@ def test_a_table_of_data_names_each_column_once_and_fills_each_row(file: Path) -
 def test_what_a_page_names_of_the_repository_is_there(page: Path) -> None:
     named = NAMED.findall(page.read_text(encoding="utf-8"))
     assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+@pytest.mark.parametrize("name", ["report.png", "report-charts.png", "what-if.png"])
+def test_a_picture_is_of_a_plan_that_a_page_prints(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who moves a plan's figures draws its pictures anew: `python docs/pictures.py`."""
+    monkeypatch.syspath_prepend(str(ROOT / "docs"))
+    pictures = import_module("pictures")
+    title = pictures.title_of((ROOT / "docs" / "images" / name).read_bytes())
+    assert title
+    assert title in [line for page in PAGES for line in page.read_text(encoding="utf-8").splitlines()]

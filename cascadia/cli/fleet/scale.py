@@ -61,7 +61,9 @@ async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output:
     others = sum(counts[kind] for kind in kinds[1:])
     if replicas > (most := others + _room(kinds[0], counts, observed.gpus.get(kinds[0].pool, 0))):
         gpus = "cores" if kinds[0].pool == "cpu" else f"GPUs of {kinds[0].pool}"
-        raise BadInput("REPLICAS", f"the {gpus} hold {most} of {stage}, not {replicas}", f"write at most {most}")
+        raise BadInput(
+            "REPLICAS", f"the {gpus} hold {most} of {stage}, not {replicas}", f"write at most {most}"
+        )
     counts[kinds[0]] = max(0, replicas - others)
     for kind in reversed(kinds[1:]):
         counts[kind] -= max(0, min(counts[kind], sum(counts[k] for k in kinds) - replicas))
