@@ -207,11 +207,15 @@ class Controller:
         self._goes(Event.ASKED)
         return await self._plan(samples, since_s, rate_rps=rate_rps, refines=refines)
 
-    async def carry_out(self, begun: UnderWay, why: Event = Event.GIVEN) -> None:
-        """A move to its end, whoever wanted it."""
+    async def carry_out(
+        self, begun: UnderWay, why: Event = Event.GIVEN, begins: Callable[[], None] = lambda: None
+    ) -> None:
+        """A move to its end, whoever wanted it. `begins` is called just before the state says that it is under way, and
+        nothing is saved between the two."""
         # The phase first: `scale` looks at it, and must begin nothing while the inner loop lets go.
         self._goes(why)
         await self.rest()
+        begins()
         try:
             end = await carry_out(begun, self._sized, self._journal, at_once=self.settings.at_once)
             self._between = end.kind == "failed"

@@ -166,13 +166,14 @@ class Commander(Operator):
         self.kills = 0
 
     async def upgrade(self) -> None:
-        known = await asyncio.to_thread(self.moves)
+        last_s = await asyncio.to_thread(self.moved_at_s)
         await asyncio.to_thread(self.controllers.give, self.plan())
-        await until(lambda: self.moves() > known, "moved", self.patience_s)
+        await until(lambda: self.moved_at_s() > last_s, "moved", self.patience_s)
         await self.at_rest("a move")
 
-    def moves(self) -> int:
-        return sum(entry["kind"] == "moved" for entry in self.controllers.history())
+    def moved_at_s(self) -> float:
+        """Of the last move; how many there were is not remembered for ever."""
+        return max((e["at_s"] for e in self.controllers.history() if e["kind"] == "moved"), default=0.0)
 
     @contextlib.contextmanager
     def doubled(self, node: str) -> Any:

@@ -170,10 +170,15 @@ async def _look(
     if given.parent.name != state.given:
         check_agreement(controller.settings.spec, given)
         new, old = plans.read(given), plans.read(state.in_force())
-        state.given = given.parent.name
-        controller.note("given", f"another plan was given: {state.given}", {})
+        controller.note("given", f"another plan was given: {given.parent.name}", {})
         needs = dict(new.rates_rps), dict(old.rates_rps)
-        await controller.carry_out(UnderWay(given, state.in_force(), *needs))
+
+        def begins() -> None:
+            # Not before: the inner loop saves the state too, and whoever took over then would find a plan that was
+            # given already, and no move to it.
+            state.given = given.parent.name
+
+        await controller.carry_out(UnderWay(given, state.in_force(), *needs), begins=begins)
     if not await controller.hold():
         return False
     if fetch is not None:

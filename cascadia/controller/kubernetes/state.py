@@ -1,27 +1,26 @@
 """A controller's state in a ConfigMap, so that any node can take over; what has to survive is small.
 
 A volume would tie the controller to a node or ask for storage that nodes share, and `kubectl get configmap` would not
-show what it says. Plans are kept compressed, the history's last entries as lines of JSON.
+show what it says. Plans are kept compressed, the history's last entries of each kind as lines of JSON.
 """
 
 import base64
 import json
 import zlib
-from collections import deque
 from collections.abc import Iterable
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from cascadia.clients.cluster.kubernetes_api import Document, KubernetesApi
-from cascadia.controller.memory.history import Entry, entries_of, line_of
+from cascadia.controller.memory.history import Entry, entries_of
+from cascadia.controller.memory.latest import Latest, lines_within
 from cascadia.controller.memory.state import UnderWay
 from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.controller import NAME
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router import NAME as ROUTER
 
-MOST_ENTRIES = 500
 MOST_BYTES = 900_000
 """Of all: a ConfigMap may have 1 MiB."""
 HISTORY, MOVE, HELM_VALUES = "history.jsonl", "move.json", "helm-values.yaml"
@@ -36,7 +35,7 @@ class KubernetesState:
         self._api = api
         self._release = release
         self._folder = folder
-        self._entries: deque[Entry] = deque(maxlen=MOST_ENTRIES)
+        self._latest = Latest()
         self._in_force: str | None = None
         self._under_way: UnderWay | None = None
         self._saved: Document | None = None
@@ -54,7 +53,8 @@ class KubernetesState:
             path = self._path(key)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(zlib.decompress(base64.b64decode(packed)))
-        self._entries.extend(_entries(data))
+        for entry in _entries(data):
+            self._latest.add(entry)
         said = json.loads(data.get(MOVE, "{}"))
         self._in_force, self.given = said.get("in_force"), said.get("given", "")
         if (move := said.get("move")) is not None:
@@ -71,10 +71,10 @@ class KubernetesState:
             self._saved = document
 
     def add(self, entry: Entry) -> None:
-        self._entries.append(entry)
+        self._latest.add(entry)
 
     def entries(self) -> list[Entry]:
-        return list(self._entries)
+        return self._latest.entries()
 
     @property
     def begun(self) -> bool:
@@ -113,7 +113,7 @@ class KubernetesState:
         said = {"in_force": self._in_force, "given": self.given, "move": move}
         # The history gives way: without plans a controller cannot go on.
         room = MOST_BYTES - sum(map(len, plans.values()))
-        lines = _latest([line_of(entry) for entry in self._entries], room)
+        lines = lines_within(self.entries(), room)
         told = {HISTORY: "".join(lines), MOVE: json.dumps(said)}
         if self.helm_values:
             told[HELM_VALUES] = self.helm_values
@@ -150,12 +150,3 @@ def _name(release: Release) -> str:
 def _entries(data: dict[str, str]) -> Iterable[Entry]:
     # Not `splitlines`: what is said in an entry may have other ends of lines than ours.
     return entries_of(data.get(HISTORY, "").split("\n"))
-
-
-def _latest(lines: list[str], most_bytes: int) -> list[str]:
-    """The last lines, as many as there is room for."""
-    size, first = 0, len(lines)
-    while first and size + len(lines[first - 1].encode()) <= most_bytes:
-        first -= 1
-        size += len(lines[first].encode())
-    return lines[first:]

@@ -6,9 +6,10 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import inf
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from cascadia.domain.errors import BadInput
 
@@ -62,6 +63,8 @@ class History:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE
+        self._known: list[Entry] = []
+        self._known_bytes = 0
 
     def add(self, entry: Entry) -> None:
         """Appends `entry`, which is on the disk when this returns; a line that a crash cut short is ended
@@ -81,12 +84,23 @@ class History:
 
     def entries(self) -> list[Entry]:
         """All that can be read, in order. None where there is no file."""
-        return list(entries_of(self._lines())) if self.path.exists() else []
-
-    def _lines(self) -> Iterator[bytes]:
+        if not self.path.exists():
+            return []
         with self.path.open("rb") as file:
-            while line := file.readline(MAX_LINE_BYTES):
-                yield line
+            if file.seek(0, os.SEEK_END) < self._known_bytes:
+                self._known, self._known_bytes = [], 0
+            file.seek(self._known_bytes)
+            # A year of it is too long to be read at each look. A line without its end may yet be ended.
+            whole = list(takewhile(lambda line: line.endswith(b"\n"), _lines(file)))
+            self._known_bytes += sum(map(len, whole))
+            self._known.extend(entries_of(whole))
+            file.seek(self._known_bytes)
+            return [*self._known, *entries_of(_lines(file))]
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    while line := file.readline(MAX_LINE_BYTES):
+        yield line
 
 
 def line_of(entry: Entry) -> str:

@@ -39,7 +39,7 @@ class MoveTiming:
 
 def move_timings(entries: Iterable[Entry]) -> Iterator[MoveTiming]:
     """Timings of each move that ended. One that a controller was killed in is left out: nobody knows how long
-    it was dead.
+    it was dead; so is one whose steps are no longer remembered (`latest.py`).
     """
     alarm = decision = begun = None
     steps: list[Entry] = []
@@ -56,7 +56,8 @@ def move_timings(entries: Iterable[Entry]) -> Iterator[MoveTiming]:
             case "adopted":
                 begun = None
             case kind if kind in ENDS and begun is not None:
-                yield _timing(alarm, decision, begun, steps, entry)
+                if steps or entry.at_s == begun.at_s:
+                    yield _timing(alarm, decision, begun, steps, entry)
                 begun = None
 
 

@@ -1,13 +1,16 @@
 """The history outlives crashes, and is read as far as it was written."""
 
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cascadia.controller.memory import history as memory
 from cascadia.controller.memory.history import (
     Entry,
     History,
     changed_at_s,
+    entries_of,
     mended_at_s,
     moved_at_s,
     read_history,
@@ -80,3 +83,25 @@ def test_a_line_of_no_controller_costs_only_itself(tmp_path: Path, line: str) ->
 def test_where_no_controller_ran_it_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="there is no history"):
         read_history(tmp_path)
+
+
+def test_a_long_history_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each look asks for it: what is known already is not read again, what others added is."""
+    history = History(tmp_path)
+    for entry in ENTRIES * 50:
+        history.add(entry)
+    assert history.entries() == ENTRIES * 50
+    read: list[bytes] = []
+
+    def counted(lines: Iterable[bytes]) -> Iterator[Entry]:
+        given = list(lines)
+        read.extend(given)
+        return entries_of(given)
+
+    monkeypatch.setattr(memory, "entries_of", counted)
+    History(tmp_path).add(ENTRIES[0])
+    assert history.entries() == [*ENTRIES * 50, ENTRIES[0]]
+    assert len(read) == 1
+    history.path.write_bytes(b"")
+    history.add(ENTRIES[1])
+    assert history.entries() == [ENTRIES[1]]

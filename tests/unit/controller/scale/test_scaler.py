@@ -11,7 +11,7 @@ import pytest
 from cascadia.controller.decide.settings import Settings
 from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry
-from cascadia.controller.memory.state import write_in_force
+from cascadia.controller.memory.state import State, write_in_force
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Start, Step, Stop, apply
@@ -81,7 +81,7 @@ class World:
     async def load(self) -> Load | None:
         return Load(self.came, self.in_hand, {"small": self.now_s * self.turned_away})
 
-    def controller(self) -> Controller:
+    def controller(self, state: State | None = None) -> Controller:
         async def never(*_: object) -> None:
             raise AssertionError("nothing was to be planned")
 
@@ -94,6 +94,7 @@ class World:
             clock=lambda: self.now_s + self.clock_off_s(self.now_s),
             steady_s=lambda: self.now_s,
             load=self,
+            state=state,
         )
 
     def live(self, until_s: float, controller: Controller | None = None) -> Controller:
