@@ -250,4 +250,10 @@ EQUIVALENT = (
         "threads = min(replicas, replica.size + REQUESTS_WORTH_A_THREAD)",
         "replicas share nothing: on one thread they end as on several",
     ),
+    Equivalent(
+        "cascadia/domain/plan.py",
+        "looks = any(0 < least < ASKS_NONE for each in skips for least in each)",
+        "looks = any(0 != least < ASKS_NONE for each in skips for least in each)",
+        "nobody is skipped below less than 0",
+    ),
 )

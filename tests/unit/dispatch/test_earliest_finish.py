@@ -174,6 +174,7 @@ def learnt(wrote: Callable[[int], int], answers: int = 3000) -> EarliestFinish:
         pytest.param(lambda k: 400 if k % 2 else 20, 1.0, True, id="prompts tell lengths"),
         pytest.param(lambda k: 400 if k // 2 % 2 else 20, 0.0, False, id="prompts tell nothing of lengths"),
         pytest.param(lambda k: 200 + 40 * (k // 2 % 2), 0.0, True, id="lengths hardly differ"),
+        pytest.param(lambda k: 1 + k // 2 % 2, 0.0, False, id="one word or two, and prompts tell nothing"),
     ],
 )
 def test_lengths_are_gone_by_while_enough_of_them_is_told(
@@ -240,6 +241,35 @@ def test_where_nothing_is_foreseen_choices_are_those_of_the_least_outstanding_by
     assert rule.length.tells == told
 
 
+def test_of_several_answers_what_each_wrote_beside_the_others_is_learnt() -> None:
+    """Taken for one long answer, they would have their replica told as slow, and later prompts as wanting more."""
+    rng, truth = np.random.default_rng(3), LatencyModel(SLOW)
+    rule, (replica,) = EarliestFinish(), known("slow")
+    for _ in range(600):
+        replica.running, replica.outstanding_tokens = 0, 0
+        replica.count(int(rng.integers(0, 20)), 0)
+        asked = Asked(int(rng.integers(10, 2000)), answers=int(rng.integers(1, 30)))
+        wrote = int(rng.integers(50, 150))
+        trial = rule.given(replica, asked)
+        taken_s = truth.seconds(Seen(asked.tokens, replica.running + asked.answers - 1), wrote)
+        rule.ended(trial, asked.answers * wrote, taken_s)
+    assert rule.length.expected(1000).mean == pytest.approx(100, rel=0.2)
+    for seen in (Seen(100, 0.0), Seen(100, 40.0), Seen(1500, 10.0)):
+        assert rule.model("slow").seconds(seen, 100) == pytest.approx(truth.seconds(seen, 100), rel=0.01)
+
+
+def test_an_answer_is_written_beside_all_others_but_itself() -> None:
+    rule, (idle,) = EarliestFinish(), known("fast")
+    assert [rule.given(idle, Asked(100, answers=n)).seen.load for n in (1, 4)] == [0, 3]
+
+
+def test_where_most_answers_are_empty_the_others_count_all_the_same() -> None:
+    length = OutputLength()
+    for k in range(200):
+        length.seen(100, 0 if k % 20 else 50)
+    assert length.expected(100).mean > 0
+
+
 def test_answers_of_a_single_replica_among_which_nothing_was_chosen_are_learnt_from() -> None:
     rule, (only,) = EarliestFinish(), known("fast")
     for _ in range(2 * ENOUGH):
@@ -280,9 +310,12 @@ def by_trying_all(rule: EarliestFinish, replicas: list[Known], asked: Asked) -> 
     alone_s = {
         name: m.seconds(Seen(largest.tokens, 0.0), largest.output_tokens) for name, m in rule.models.items()
     }
-    took_s = [rule.model(r.kind).seconds(Seen(asked.tokens, r.load), mean) for r in replicas]
+    # Each of its answers is written beside the others.
+    seen = [Seen(asked.tokens, r.load + asked.answers - 1) for r in replicas]
+    took_s = [rule.model(r.kind).seconds(s, mean) for r, s in zip(replicas, seen, strict=True)]
     late = [
-        SPARE * rule.model(r.kind).seconds(Seen(asked.tokens, r.load), high) > asked.left_s for r in replicas
+        SPARE * rule.model(r.kind).seconds(s, high) > asked.left_s
+        for r, s in zip(replicas, seen, strict=True)
     ]
     if asked.left_s == inf or all(late):
         return took_s
@@ -293,7 +326,12 @@ def by_trying_all(rule: EarliestFinish, replicas: list[Known], asked: Asked) -> 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_choice_is_that_of_trying_all(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    lines = {"fast": FAST, "middle": Coefficients(0.08, 2e-5, 0.018, 2e-4), "slow": SLOW}
+    lines = {
+        "fast": FAST,
+        "middle": Coefficients(0.08, 2e-5, 0.018, 2e-4),
+        "late to begin": Coefficients(0.9, 1e-3, 0.008, 2e-4),
+        "slow": SLOW,
+    }
     rule = EarliestFinish({kind: LatencyModel(line, seeded=True) for kind, line in lines.items()})
     rule.length.tells = True
     for _ in range(FEWEST):
@@ -306,7 +344,8 @@ def test_the_choice_is_that_of_trying_all(seed: int) -> None:
             replica.running, replica.outstanding_tokens = 0, 0
             replica.count(int(rng.integers(0, 60)), int(rng.integers(0, 40_000)))
         left_s = float(rng.choice([inf, rng.uniform(0.2, 12.0)]))
-        asked = Asked(int(rng.integers(5, 900)), int(rng.integers(10, 900)), None, left_s)
+        answers = int(rng.choice([1, 2, 60]))
+        asked = Asked(int(rng.integers(5, 900)), int(rng.integers(10, 900)), None, left_s, answers)
         costs = by_trying_all(rule, replicas, asked)
         assert costs[rule.choose(replicas, asked)] == pytest.approx(min(costs))
     assert rule.relied

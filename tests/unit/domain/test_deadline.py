@@ -68,3 +68,8 @@ def test_what_a_search_beside_leaves_out_is_not_told_as_left_out_of_the_whole() 
     assert whole.left_out == ()
     whole.has_left_out(apart.in_part("others"))
     assert whole.left_out == ("a part of others",)
+
+
+def test_a_search_beside_has_all_the_time_that_is_left_unless_it_is_given_a_share() -> None:
+    whole = Deadline(10.0, clock=Clock())
+    assert (whole.apart().left_s, whole.apart(0.25).left_s) == (10.0, 2.5)

@@ -12,11 +12,14 @@ from cascadia.domain.plan import (
     ASKS_NONE,
     ErrorRange,
     ExitPlan,
+    ForesightPlan,
     JudgePlan,
     Mixture,
     NodeLoss,
     Plan,
+    QuestionRange,
     ReplicaGroup,
+    Stability,
 )
 from cascadia.domain.problem import Foresight, Judge, Uncertified
 from cascadia.domain.workload import Workload
@@ -80,6 +83,66 @@ def test_a_plan_judges_where_some_answer_waits_for_a_verdict(made: Plan, judges:
     assert made.judges is judges
 
 
+HEADS = ForesightPlan("0" * 64, 0.01)
+
+
+@pytest.mark.parametrize(
+    ("made", "asks"),
+    [
+        (of(True, True), True),
+        (of(True, True, foresight=HEADS), True),  # for a verdict
+        (of(True, True, thresholds=(0.0,)), False),
+        (of(True, True, thresholds=(0.0,), skip_below=(40.0,)), True),  # of the question
+        (of(True, True, thresholds=(0.0,), skip_below=(0.5,)), True),
+        (of(True, True, thresholds=(0.0,), skip_below=(40.0,), foresight=HEADS), False),  # which heads tell
+        (of(True, True, thresholds=(0.0,), skip_below=(0.0,)), False),  # nobody skips
+        (of(True, True, thresholds=(0.0,), skip_below=(ASKS_NONE,)), False),  # all do, whatever is foreseen
+        (of(True, True, thresholds=(0.0,), skip_below=(150.0,)), False),
+        (of(True, True, thresholds=(0.0,), gears=(replace(geared(0.0), skip_below=(40.0,)),)), True),
+    ],
+)
+def test_a_judge_is_asked_for_verdicts_and_of_questions_that_no_heads_tell_of(made: Plan, asks: bool) -> None:
+    """Without it, what a router is told to foresee is never told; one that nobody asks is paid for in vain."""
+    assert made.asks_judge is asks
+
+
+def test_a_stage_looks_at_questions_for_its_budgets_and_for_trials_that_are_worth_it() -> None:
+    plain, foreseen = ExitPlan(256, 50.0, 0.5), ExitPlan(512, 50.0, 0.5, foreseen=40.0)
+    looks = [
+        stage("s0", ONE, exits=(plain,)).looks,
+        stage("s0", ONE, exits=(plain, foreseen)).looks,
+        stage("s0", ONE, exits=(plain,), budget_field="thinking_budget").looks,
+        stage("s0", ONE, budget_field="thinking_budget").looks,
+    ]
+    assert looks == [False, True, True, False]
+
+
+def test_the_bound_that_a_plan_holds_is_that_of_its_repeats_where_they_are_slower() -> None:
+    made = of(True, True)
+    once_s = made.predicted.objective_s
+
+    def repeated(seconds: float) -> Plan:
+        told = {"p95_repeated_s": 1.0, "backlog_first": 0.0, "backlog_last": 0.0}
+        return replace(
+            made,
+            stability=Stability(2, 1, 1.0, objective_once_s=once_s, objective_repeated_s=seconds, **told),
+        )
+
+    held = [made.held_s, repeated(once_s / 2).held_s, repeated(2 * once_s).held_s]
+    assert held == [once_s, once_s, 2 * once_s]
+
+
+def test_what_idles_on_a_node_rented_whole_is_paid_for_by_those_who_use_it() -> None:
+    """Three GPUs of four, at 1.70 $ each: 6.80 $ among three."""
+    group = replace(ONE, tp=3)
+    pool = Pool("h100", "h100-sxm", 1, 4, 1.7)
+    whole = plan([stage("s0", group)], Cluster((replace(pool, rented=1),)))
+    assert whole.usd_per_hour_of(whole.groups) == pytest.approx(6.8)
+    assert whole.usd_per_hour_of([replace(group, tp=1)]) == pytest.approx(6.8 / 3)
+    owned = plan([stage("s0", group)], Cluster((pool,)))
+    assert owned.usd_per_hour_of(owned.groups) == pytest.approx(5.1)
+
+
 def test_a_stage_that_the_question_decides_about_is_foreseen() -> None:
     made = of(True, True, True, True, thresholds=(50.0,) * 3, skip_below=(0.0, 40.0, ASKS_NONE))
     assert [made.skips(f"s{i}") for i in range(4)] == [None, 40.0, ASKS_NONE, None]
@@ -135,6 +198,7 @@ def test_a_workloads_rate_is_over_its_arrivals(arrival_s: list[float], rate_rps:
     n, some = len(arrival_s), np.ones((1, len(arrival_s)), np.int64)
     made = Workload(np.array(arrival_s), np.zeros(n, np.int64), some, some, np.zeros(n, np.int64))
     assert made.rate_rps == rate_rps
+    assert not made.told_by_table
 
 
 def test_gears_are_told_by_the_gates_of_the_stages_that_they_ask() -> None:
@@ -249,6 +313,7 @@ def test_of_a_loss_or_a_range_that_older_plans_do_not_tell_the_least_is_assumed(
     made = three_stages()
     assert (made.predicted.usd_per_hour_elsewhere, made.proof.tried) == (0.0, 0)
     assert not ExitPlan(256, 50.0, 0.5).last
+    assert QuestionRange(1.0, 2.0, 0.95).high_holds
 
 
 def test_what_a_spec_does_not_ask_for_is_not_searched_and_no_gear_is_made() -> None:
