@@ -91,7 +91,7 @@ class Planning:
         replanned: Replanned,
         *,
         evaluations_until_s: float,
-        refines: bool = False,
+        refines: bool,
     ) -> Decision:
         """Decides on a move. Before `evaluations_until_s` nothing is given up. `refines`: what is, was there for want
         of scores, and no traffic will want it back."""

@@ -256,4 +256,10 @@ EQUIVALENT = (
         "looks = any(0 != least < ASKS_NONE for each in skips for least in each)",
         "nobody is skipped below less than 0",
     ),
+    Equivalent(
+        "cascadia/controller/detect/gear_watch.py",
+        "shares = np.array([0.0 if each is None else each.request_share for each in told])",
+        "shares = np.array([ 1.0 if each is None else each.request_share for each in told])",
+        "where one of them is none, nothing is made of the others",
+    ),
 )

@@ -36,8 +36,13 @@ Place = tuple[int, int]
 ODD = ("LShift", "RShift", "BitAnd", "BitOr", "BitXor", "Is", "IsNot", "Not", "Invert", "UAdd")
 """What an operator is not turned into: most raise a TypeError at once, which no test has to look for."""
 
+OF_TRUTHS = ("BitAnd_Mul", "BitOr_Add")
+"""The same of arrays of truths; sets and flags raise a TypeError at once."""
+
 
 def _telling(name: str) -> bool:
+    if name.endswith(OF_TRUTHS):
+        return False
     _, *turned = name.split("_")
     return name.startswith(FAMILIES) and (not turned or turned[-1] not in ODD or turned[0] in ("Is", "IsNot"))
 
@@ -100,7 +105,7 @@ def sites(root: Path, path: Path) -> list[Site]:
         occurrence = 0
         for node in nodes:
             for start, _ in operator.mutation_positions(node):
-                odd = _between_parameters(node) or _dotted_exception(node)
+                odd = _between_parameters(node) or _odd_exception(node)
                 if not odd and not any(begin <= start < end for begin, end in left_out):
                     ways[start].append((name, occurrence))
                 occurrence += 1
@@ -148,13 +153,14 @@ def _between_parameters(node: parso.tree.NodeOrLeaf) -> bool:
     return node.type == "operator" and node.parent is not None and node.parent.type in ("parameters", "param")
 
 
-def _dotted_exception(node: parso.tree.NodeOrLeaf) -> bool:
-    """Whether it catches one such as `asyncio.CancelledError`, at which Cosmic Ray ends with an error."""
+def _odd_exception(node: parso.tree.NodeOrLeaf) -> bool:
+    """Whether it catches more than exceptions by their plain names, as `asyncio.CancelledError` or `(*SOME, OSError)`,
+    at which Cosmic Ray ends with an error."""
     if node.type != "except_clause":
         return False
     caught = ast.parse(f"try: pass\n{node.get_code().strip()}: pass").body[0]
     return isinstance(caught, ast.Try) and any(
-        isinstance(part, ast.Attribute) for part in ast.walk(caught.handlers[0].type or caught)
+        isinstance(part, ast.Attribute | ast.Starred) for part in ast.walk(caught.handlers[0].type or caught)
     )
 
 

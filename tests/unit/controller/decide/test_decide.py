@@ -100,6 +100,8 @@ def test_a_plan_that_breaks_its_bounds_is_left_without_waiting_and_from_the_rese
     moved = [4 * HOUR_S, 5 * HOUR_S, 6 * HOUR_S, 7 * HOUR_S, 8 * HOUR_S, 9.9 * HOUR_S]
     overloaded = situation(moved_at_s=moved, today=forecast(math.inf, misses=0.3))
     assert decide(overloaded).action == "move"
+    # The last of the day's moves is for this, and there is none after it.
+    assert decide(replace(overloaded, moved_at_s=[9 * HOUR_S] * 23)).action == "move"
     assert decide(replace(overloaded, moved_at_s=[9 * HOUR_S] * 24)).action == "keep"
 
 
@@ -112,6 +114,8 @@ def test_a_plan_for_gpus_that_have_gone_is_left() -> None:
 def test_both_broken_the_smaller_loss_wins() -> None:
     broken = situation(today=forecast(40.0, misses=0.3), candidate=forecast(20.0, misses=0.3))
     assert decide(broken).gain == pytest.approx(0.5)
+    # It mends nothing, so it counts among the moves for gain.
+    assert not decide(broken).mends
 
 
 def in_dollars(loss: float, misses: float) -> Forecast:

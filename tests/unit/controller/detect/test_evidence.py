@@ -85,3 +85,14 @@ def test_replicas_have_room_for_a_twentieth_of_a_length_and_a_point_of_score(
     watched: str, since: float, small: bool
 ) -> None:
     assert Alarm(watched, 5.0, since, since_s=0.0, at_s=1.0).small is small
+
+
+@pytest.mark.parametrize(
+    ("since", "swings", "little"),
+    [(5.04, False, True), (9.0, True, True), (5.04, True, True), (9.0, False, False)],
+)
+def test_what_is_small_or_swings_asks_for_no_plan_of_its_own(
+    since: float, swings: bool, little: bool
+) -> None:
+    alarm = Alarm(INPUT, 5.0, since, since_s=0.0, at_s=1.0, swings=swings)
+    assert alarm.asks_little is little

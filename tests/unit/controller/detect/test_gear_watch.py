@@ -55,6 +55,32 @@ def test_gears_that_stay_other_ones_are_noticed_within_half_a_day(mean: float, l
     assert not more
 
 
+@pytest.mark.parametrize(
+    ("now", "noticed_after", "said"),
+    [
+        (
+            0.9,
+            16,
+            "requests are in lighter gears than planned for, since 2.7 h: 90 % of the way from the heaviest to the"
+            " lightest, of 40 % foreseen",
+        ),
+        (
+            0.1,
+            36,
+            "requests are in heavier gears than planned for, since 6.0 h: 10 % of the way from the heaviest to the"
+            " lightest, of 40 % foreseen: GPUs may be given back",
+        ),
+    ],
+)
+def test_a_change_is_dated_by_the_window_in_which_it_began(now: float, noticed_after: int, said: str) -> None:
+    """However long all went as foreseen before it."""
+    (at, found), *more = alarms(np.append(np.full(1500, 0.4), np.full(100, now)), 0.4)
+    assert (at, found.windows) == (1500 + noticed_after - 1, noticed_after)
+    assert str(found) == said
+    # From then on what is seen is what is foreseen.
+    assert not more
+
+
 def test_hours_of_load_between_hours_without_are_what_was_foreseen() -> None:
     """The mean is as planned, though no window's is."""
     hours = np.repeat(np.tile([0.1, 0.7], 84), 6)

@@ -10,6 +10,7 @@ from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
 from cascadia.domain.plan import Plan
 from cascadia.domain.workload import Floats
+from cascadia.testing.plans import three_stages
 from tests.unit.controller.machine import two_stages
 
 BAR = 80.0
@@ -38,6 +39,32 @@ def test_the_answer_is_that_of_the_first_stage_of_its_gear_that_accepts() -> Non
     scores = np.array([[60.0, 90.0], [40.0, 90.0], [40.0, 90.0], [40.0, 90.0], [60.0, 90.0]])
     gear = np.array([0, 0, 1, -1, 7])
     assert given_scores(promised(), gear, scores).tolist() == [60.0, 90.0, 40.0, 90.0, 60.0]
+
+
+def test_of_several_stages_that_would_accept_the_first_of_its_gear_answers() -> None:
+    every = Gear(None, None, ("small", "medium", "large"), (50.0, 60.0))
+    plan = replace(three_stages(), gears=(every, Gear(None, None, ("medium", "large"), (0.0, 60.0))))
+    scores = np.array([[50.0, 70.0, 90.0], [40.0, 60.0, 90.0], [40.0, 50.0, 90.0], [70.0, 50.0, 30.0]])
+    assert given_scores(plan, np.zeros(4, np.int64), scores).tolist() == [50.0, 60.0, 90.0, 70.0]
+    assert given_scores(plan, np.ones(4, np.int64), scores).tolist() == [70.0, 60.0, 90.0, 30.0]
+
+
+@pytest.mark.parametrize(("bar", "blamed"), [(75.1, False), (75.2, True)])
+def test_a_plan_is_blamed_for_what_is_more_than_three_standard_errors_and_half_a_point(
+    bar: float, blamed: bool
+) -> None:
+    """Of 400 answers, half at 70 and half at 78, the mean's standard error is 0.2."""
+    plan = promised()
+    quality = replace(plan.predicted.quality, mean=bar)
+    plan = replace(
+        plan,
+        objective=Objective("cost", 0.95, bar, None),
+        predicted=replace(plan.predicted, score_mean=bar, quality=quality),
+    )
+    large = np.tile([70.0, 78.0], 200)
+    told = shortfall(plan, np.zeros(400, np.int64), np.column_stack([np.full(400, 40.0), large]), 200)
+    said = f"400 answers score 74.0 ± 0.6, where {bar} stands for the quality of {bar} that was asked"
+    assert told == (said if blamed else "")
 
 
 def test_alike_answers_at_the_bar_are_hardly_ever_blamed() -> None:

@@ -48,6 +48,17 @@ def test_a_stage_that_was_asked_again_has_its_last_score_and_one_without_any_has
     assert samples.gear.tolist() == [-1, -1, -1, 2]
 
 
+def test_of_a_router_of_before_which_wrote_no_gears_none_is_told(tmp_path: Path) -> None:
+    """Taken for the first gear, its requests would pass for those of a heavier one than planned for."""
+    write(tmp_path, "a", REQUESTS, request(1.0), request(2.0))
+    path = tmp_path / "requests-a.parquet"
+    parquet.write_table(parquet.read_table(path).drop_columns(["gear"]), path)
+    write(tmp_path, "b", REQUESTS, request(3.0) | {"gear": 0})
+    samples = SampleFiles(tmp_path).read()
+    assert samples.gear is not None
+    assert samples.gear.tolist() == [-1, -1, 0]
+
+
 def test_a_look_that_finds_no_new_file_copies_nothing(tmp_path: Path) -> None:
     """Two days of a busy router are millions of requests: made anew at each look they outlasted a lease."""
     write(tmp_path, "a", REQUESTS, request(1.0, ("small", 80.0)), request(2.0))
