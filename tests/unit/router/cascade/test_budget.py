@@ -12,7 +12,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ExitPromise
 from cascadia.router.settings.file import read_settings
 from cascadia.router.settings.from_plan import foresight_at
-from cascadia.router.settings.model import ExitSettings, ReplicaSettings, RouterSettings
+from cascadia.router.settings.model import ExitSettings, JudgeSettings, ReplicaSettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import QUICK, Running, ScriptedGate, run, running, stages, until
 
@@ -121,6 +121,25 @@ def test_who_declines_or_bounds_its_answer_itself_has_no_budget(more: dict[str, 
             answer = await up.chat(**more)
         assert "x-cascadia-exit" not in answer.headers
         assert small.requests[0].get(FIELD) == more.get(FIELD)
+
+    run(main)
+
+
+def test_who_asks_for_log_probabilities_of_an_answer_within_a_budget_gets_no_more_than_asked_for() -> None:
+    """The judge asks for the alternatives of each token too."""
+
+    async def main() -> None:
+        small, large = FakeEngine("yes", logprobs=[[-0.1, -3.0]]), FakeEngine("large")
+        heads = foreseeing(EASY)
+        async with started(small, large, heads):
+            settings = replace(settings_of(small, large, heads), judge=JudgeSettings("certainty"))
+            async with running(settings) as up:
+                await ready(up)
+                answer = await up.chat(logprobs=True)
+        assert answer.headers["x-cascadia-exit"] == "small@4"
+        assert small.requests[0]["top_logprobs"] == 2
+        (token,) = answer.json()["choices"][0]["logprobs"]["content"]
+        assert token["top_logprobs"] == []
 
     run(main)
 

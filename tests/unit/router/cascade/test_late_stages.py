@@ -71,6 +71,24 @@ def test_who_has_a_deadline_goes_round_a_stage_that_hangs_and_comes_back_when_it
     run(main)
 
 
+def test_who_has_spent_the_time_that_a_larger_stage_takes_has_the_answer_that_is_there() -> None:
+    """Alone either stage would be in time, and both together are not."""
+
+    async def main() -> None:
+        small, large = Slowing("a"), Slowing("b")
+        small.after_s = large.after_s = 0.15
+        async with started(small.engine, large.engine):
+            told = stages(small.engine, large.engine, thresholds=(70,))
+            async with running(told, ScriptedGate({"a": 10.0})) as up:
+                assert (await up.chat()).headers["x-cascadia-stage"] == "large"
+                found = await up.chat(deadline_ms=DEADLINE_MS)
+        assert (found.status_code, found.headers["x-cascadia-stage"]) == (200, "small")
+        assert found.headers["x-cascadia-stopped"] == "deadline"
+        assert len(large.engine.requests) == 1
+
+    run(main)
+
+
 def test_a_stage_alone_that_was_slow_for_a_moment_is_not_refused_for_ever() -> None:
     async def main() -> None:
         only = Slowing("a")

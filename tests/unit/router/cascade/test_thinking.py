@@ -105,6 +105,24 @@ def test_what_goes_on_continues_the_same_prefix() -> None:
     run(main)
 
 
+def test_a_gate_has_of_a_trial_what_it_wants_of_an_answer() -> None:
+    """A judge that reads log-probabilities could score no trial without them: everybody would think to the end."""
+
+    class Reads(ScriptedGate):
+        def wants(self, api: str) -> dict[str, Any]:
+            return {"logprobs": True, "top_logprobs": 2}
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=thinks), FakeEngine("large")
+        async with started(small, large), running(thinker(small, large), Reads({"trial 4": 90.0})) as up:
+            answer = await up.chat()
+        assert answer.headers["x-cascadia-exit"] == "small@4"
+        _, trial = small.requests
+        assert (trial["logprobs"], trial["top_logprobs"]) == (True, 2)
+
+    run(main)
+
+
 def test_balancing_learns_from_each_call_what_that_took_and_not_how_long_the_judge_thought() -> None:
     async def main() -> None:
         small = FakeEngine(answer=thinks)
@@ -177,7 +195,7 @@ def test_what_may_be_asked_of_an_answer_as_a_whole_is_asked_in_one_call(more: di
 
 
 @pytest.mark.parametrize(
-    "more", [{"logprobs": False}, {"seed": 3, "stop": ["x"], "user": "u"}, {"tools": None}]
+    "more", [{"logprobs": False}, {"seed": 3, "stop": ["x"], "user": "u"}, {"tools": None}, {"n": 1}]
 )
 def test_what_asks_for_nothing_of_the_kind_leaves_early(more: dict[str, Any]) -> None:
     async def main() -> None:
@@ -192,9 +210,11 @@ def test_what_asks_for_nothing_of_the_kind_leaves_early(more: dict[str, Any]) ->
     run(main)
 
 
-@pytest.mark.parametrize("refused", ["piece", "trial", "second piece"])
-def test_where_an_engine_refuses_what_exits_ask_the_request_is_served_without(refused: str) -> None:
-    """A context may have no room for a piece, and still for what is asked for."""
+@pytest.mark.parametrize(("refused", "asked"), [("piece", 2), ("trial", 3), ("second piece", 4)])
+def test_where_an_engine_refuses_what_exits_ask_the_request_is_served_without(
+    refused: str, asked: int
+) -> None:
+    """A context may have no room for a piece, and still for what is asked for. Exits behind are not tried."""
 
     async def answers(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         last = body["messages"][-1]
@@ -211,20 +231,22 @@ def test_where_an_engine_refuses_what_exits_ask_the_request_is_served_without(re
             answer = await up.chat()
         assert answer.status_code == 200
         assert answer.json()["choices"][0]["message"]["content"] == "a " * LONG + "whole"
+        assert len(small.requests) == asked
         assert large.requests == []
 
     run(main)
 
 
-def test_a_piece_cut_short_by_a_full_context_is_the_end() -> None:
+@pytest.mark.parametrize("room", [1, 3])
+def test_a_piece_cut_short_by_a_full_context_is_the_end(room: int) -> None:
     async def full(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        await thinks(engine, body | {"max_tokens": 3}, writer)
+        await thinks(engine, body | {"max_tokens": room}, writer)
 
     async def main() -> None:
         small, large = FakeEngine(answer=full), FakeEngine("large")
         async with (
             started(small, large),
-            running(thinker(small, large), ScriptedGate({"a a a ": 60.0})) as up,
+            running(thinker(small, large), ScriptedGate({"a " * room: 60.0})) as up,
         ):
             answer = await up.chat()
         assert answer.json()["choices"][0]["finish_reason"] == "length"
