@@ -11,7 +11,7 @@ from cascadia.planner.policies.baselines import greedy
 from cascadia.planner.policies.choose import choose, on_workers
 from cascadia.planner.policies.compared import baseline_rows
 from cascadia.planner.policies.in_flight import worth
-from cascadia.planner.policies.played import play
+from cascadia.planner.policies.played import Outcome, play
 from cascadia.planner.policies.residence import Kind, alike
 from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import group
@@ -59,6 +59,27 @@ def test_what_is_told_of_a_trace_flatters_where_it_is_bursty_and_else_by_little(
     unseen = play(chosen.policies, chosen.group.models, unseen_s, skip=settling(unseen_s))
     assert unseen.late <= chosen.outcome.late + later
     assert unseen.accuracy >= chosen.outcome.accuracy - 0.2
+
+
+@pytest.mark.parametrize(("accuracy_min", "accuracy", "worth_"), [(None, 0.0, 0.0), (74.0, 73.0, 63.0)])
+def test_an_accuracy_that_nobody_asked_for_is_not_missing(
+    accuracy_min: float | None, accuracy: float, worth_: float
+) -> None:
+    """A point that is missing to what was asked counts ten."""
+    in_time = Outcome(
+        accuracy,
+        0.0,
+        mean_s=0.01,
+        p50_s=0.01,
+        p95_s=0.01,
+        p99_s=0.01,
+        busy=0.5,
+        batch=1.0,
+        served=(1.0,),
+        alarms=0,
+    )
+    merit = replace(WANTED, accuracy_min=accuracy_min).merit(in_time)
+    assert (merit.keeps, merit.worth) == (accuracy_min is None, pytest.approx(worth_, abs=1e-6))
 
 
 def test_no_rival_stays_late_after_a_jam() -> None:

@@ -11,11 +11,12 @@ from cascadia.planner.policies.baselines import gears, greedy, jellyfish, mixtur
 from cascadia.planner.policies.fluid import fluid_bound
 from cascadia.planner.policies.in_flight import Sample, in_flight_ladder
 from cascadia.planner.policies.mdp import APART, mdp_ladder
-from cascadia.planner.policies.played import play
+from cascadia.planner.policies.played import outcome, play
 from cascadia.planner.policies.sustained import SETTLES, sustained_rps, unit_arrivals
 from cascadia.planner.policies.tables import Group, by_slack, gathered, group, one_model
 from cascadia.policy.arrivals import Poisson
 from cascadia.policy.problem import ModelProfile
+from cascadia_sim.batch.simulate import BatchRun
 from tests.unit.policy.profiles import profiles
 
 SLO_S = 0.1
@@ -39,6 +40,21 @@ def test_requests_are_gathered_until_the_earliest_cannot_wait() -> None:
     waits = [row.batch[row.at(0.1)] for row in rows]
     assert waits == [0, 0, 3, 4, 5, 6, 7, 8]
     assert rows[1].batch[rows[1].at(0.01)] == 2
+
+
+def test_an_outcome_is_of_who_is_counted_and_its_latency_of_who_was_answered() -> None:
+    """The first two are not counted; of a hundred others, who took 1 to 100 ms each, the last four were dropped."""
+    latency_s = np.r_[9.0, 9.0, np.arange(1, 97) / 1e3, np.full(4, np.inf)]
+    model = np.r_[0, 0, np.zeros(50, np.int64), np.ones(46, np.int64), np.full(4, -1)]
+    run = BatchRun(latency_s, model, np.full(102, 2), np.array([0.2, 0.6]), 3)
+    policies = jellyfish(guard())
+    first, second = (next(m for m in profiles() if m.name == name).accuracy for name in policies.models[:2])
+    found = outcome(replace(policies, slo_s=0.08), profiles(), run, skip=2)
+    assert (found.p50_s, found.p95_s, found.p99_s) == pytest.approx((0.048, 0.092, 0.096), abs=1e-3)
+    assert found.late == pytest.approx(0.2)
+    assert found.accuracy == pytest.approx((50 * first + 30 * second) / 80)
+    assert found.served[:2] == (0.5, 0.46)
+    assert (found.busy, found.batch, found.alarms) == (pytest.approx(0.4), 2.0, 3)
 
 
 def test_jellyfish_takes_the_best_model_whose_throughput_is_above_the_load() -> None:

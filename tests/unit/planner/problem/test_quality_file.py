@@ -253,6 +253,14 @@ def test_quality_of_0_and_1_is_wrong_and_right_beside_scores_of_any_scale(
     assert (table.score.tolist(), table.quality.tolist()) == ([[30], [90]], [[0], [100]])
 
 
+@pytest.mark.parametrize("right", [0, 1])
+def test_answers_that_are_all_right_or_all_wrong_are_so_beside_scores_of_any_scale(
+    csv: Path, right: int
+) -> None:
+    csv.write_text(HEAD.replace("score", "score,quality") + f"q,small,3,{right},1,1\nq,large,9,{right},1,1\n")
+    assert read_quality(csv, STAGES, scale=10).quality.tolist() == [[100 * right], [100 * right]]
+
+
 @pytest.mark.parametrize(("quality", "scale", "most"), [((0.2, 0.9), 10, 1), ((2, 9), 5, 10)])
 def test_quality_on_neither_scale_is_refused(
     csv: Path, quality: tuple[float, float], scale: float, most: float

@@ -16,7 +16,7 @@ from cascadia_traces.trace import Trace
 
 
 def points(seed: int, prompts: int = 12, levels: int = 4) -> Points:
-    """Two stages: the first with two exits, the second with one."""
+    """Two stages: the first with two exits, the second with one. Trials are of a token and more."""
     rng = np.random.default_rng(seed)
     shape = (5, prompts)
     table = QualityTable(
@@ -25,7 +25,7 @@ def points(seed: int, prompts: int = 12, levels: int = 4) -> Points:
         np.round(rng.random(shape) * levels) * 100 / levels,
         quality=rng.random(shape) * 100,
         input_tokens=np.full(shape, 7.0),
-        output_tokens=np.array([13.0, 23.0, 30.0, 19.0, 40.0])[:, None] + rng.integers(0, 9, shape),
+        output_tokens=np.array([11.0, 21.0, 30.0, 16.0, 40.0])[:, None] + rng.integers(0, 9, shape),
     )
     trials = table.output_tokens - np.array([10.0, 20.0, 0.0, 15.0, 0.0])[:, None]
     trials[[2, 4]] = 0

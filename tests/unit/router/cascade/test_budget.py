@@ -73,6 +73,7 @@ def settings_of(
 EASY = {"small@4": 88.0, "small@8": 90.0, "small": 91.0}
 HARD = {"small@4": 40.0, "small@8": 87.0, "small": 91.0}
 HARDEST = {"small@4": 10.0, "small@8": 20.0, "small": 91.0}
+NEVER = {"small@4": 0.0, "small@8": 0.0, "small": 100.0}
 
 
 @pytest.mark.parametrize(
@@ -121,6 +122,35 @@ def test_who_declines_or_bounds_its_answer_itself_has_no_budget(more: dict[str, 
             answer = await up.chat(**more)
         assert "x-cascadia-exit" not in answer.headers
         assert small.requests[0].get(FIELD) == more.get(FIELD)
+
+    run(main)
+
+
+def test_an_answer_of_one_token_more_than_its_thinking_may_have_the_budget() -> None:
+    async def main() -> None:
+        small, large, heads = FakeEngine(answer=thinks), FakeEngine("large"), foreseeing(EASY)
+        async with started(small, large, heads), running(settings_of(small, large, heads)) as up:
+            await ready(up)
+            answer = await up.chat(max_tokens=5)
+        assert answer.headers["x-cascadia-exit"] == "small@4"
+
+    run(main)
+
+
+def test_a_question_that_no_setting_would_bound_is_evidence_without_a_trial() -> None:
+    """Else budgets that seldom apply would be certified by the few to whom they do."""
+
+    async def main() -> None:
+        small, large, heads = FakeEngine(answer=thinks), FakeEngine("large"), foreseeing(NEVER)
+        promise = ExitPromise(0.5, 0.5, 1.0)
+        async with started(small, large, heads):
+            settings = settings_of(small, large, heads, promise=promise)
+            async with running(settings, ScriptedGate({"whole": 70.0})) as up:
+                await ready(up)
+                assert (await up.chat()).status_code == 200
+                metrics = (await up.client.get("/metrics")).text
+        assert len(small.requests) == 1
+        assert 'cascadia_stage_exit_evidence_total{lost="no",stage="small"} 1.0' in metrics
 
     run(main)
 

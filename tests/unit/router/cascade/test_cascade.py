@@ -355,6 +355,22 @@ def test_a_client_that_did_not_ask_for_usage_or_logprobs_does_not_get_them() -> 
     run(main)
 
 
+def test_of_an_answer_that_nobody_judges_a_client_has_all_log_probabilities_that_its_engine_gives() -> None:
+    """The token that was drawn too, beyond as many as were asked for."""
+
+    async def main() -> None:
+        small, large = FakeEngine("no"), FakeEngine("yes", logprobs=[[-0.1, -3.0]])
+        async with started(small, large):
+            settings = stages(small, large, thresholds=(101,))
+            async with running(settings, judge=JudgeSettings("certainty")) as up:
+                answer = await up.chat(logprobs=True, top_logprobs=1)
+        assert answer.headers["x-cascadia-stage"] == "large"
+        (token,) = answer.json()["choices"][0]["logprobs"]["content"]
+        assert len(token["top_logprobs"]) == 2
+
+    run(main)
+
+
 def test_heartbeats_come_before_the_decision_and_an_error_after_them_is_an_event() -> None:
     go = asyncio.Event()
 
