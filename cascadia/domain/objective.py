@@ -1,7 +1,7 @@
 """Objective that the user wants optimised, and its bounds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 WITHIN = 0.03
@@ -64,6 +64,12 @@ class Objective:
     def deadline(self) -> Level | None:
         """Level after which a request is late: the first of the bounds that is end to end."""
         return next((level for level in self.bounds if level.metric == "e2e"), None)
+
+    def times(self, share: float) -> "Objective":
+        """The same with each bound on latency so many times as long."""
+        own = None if self.latency_max_s is None else share * self.latency_max_s
+        levels = tuple(replace(level, max_s=share * level.max_s) for level in self.levels)
+        return replace(self, latency_max_s=own, levels=levels)
 
     def strain(self, latency_s: float, levels_s: Sequence[float]) -> float:
         """Largest ratio of what is reached to its bound (1: just kept; 0: nothing is bounded).

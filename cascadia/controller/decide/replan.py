@@ -24,7 +24,6 @@ from cascadia.domain.errors import CascadiaError, Infeasible, OutOfTime
 from cascadia.files.text import write_whole
 
 if TYPE_CHECKING:
-    from cascadia.domain.objective import Objective
     from cascadia.domain.plan import JudgePlan, Plan
     from cascadia.domain.quality import QualityTable
     from cascadia_traces.trace import Trace
@@ -180,7 +179,7 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
     bounded = bool(problem.objective.bounds)
     try:
         wider = problem_at(request.rate_rps * (1.0 + request.headroom)) if bounded else problem
-        wider = replace(wider, objective=with_room(wider.objective, request.latency_room))
+        wider = replace(wider, objective=wider.objective.times(1.0 - request.latency_room))
         # Its bounds are lower by the room already.
         found = plan(wider, deadline=deadline.part(WITH_ROOM if bounded else 1.0), room=0.0).plan
         found = replace(found, objective=problem.objective)
@@ -199,13 +198,6 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
         "today": prospect_of(before, trace, problem.quality, folder, request.seed),
         "candidate": prospect_of(found, trace, problem.quality, folder, request.seed),
     }
-
-
-def with_room(objective: "Objective", room: float) -> "Objective":
-    """The objective with a share `room` (0-1) less of each bound on latency."""
-    max_s, left = objective.latency_max_s, 1.0 - room
-    levels = tuple(replace(level, max_s=left * level.max_s) for level in objective.levels)
-    return replace(objective, latency_max_s=None if max_s is None else left * max_s, levels=levels)
 
 
 def _remember_prefixes(request: Request) -> None:

@@ -215,10 +215,9 @@ def _growth(state: Refinement, best: Candidate | None) -> float:
 def _stricter(search: Search, growth: float) -> Search:
     """The same search for what keeps bounds that are `growth` times as strict on one round."""
     asked = search.problem.objective
-    own = None if asked.latency_max_s is None else asked.latency_max_s / growth
-    levels = tuple(replace(level, max_s=level.max_s / growth) for level in asked.levels)
-    objective = replace(asked, latency_max_s=own, levels=levels)
-    problem = replace(search.problem, objective=objective, asked=search.problem.asked or asked)
+    problem = replace(
+        search.problem, objective=asked.times(1.0 / growth), asked=search.problem.asked or asked
+    )
     return replace(search, problem=problem)
 
 

@@ -15,6 +15,15 @@ def test_strain_is_the_worst_share_of_a_bound() -> None:
     assert Objective("latency").strain(99.0, ()) == 0.0
 
 
+def test_bounds_with_room_are_so_much_lower_each_and_nothing_else_changes() -> None:
+    asked = Objective("cost", 0.9, 80.0, 20.0, levels=(TTFT, E2E))
+    found = asked.times(0.75)
+    assert found.bounds == (Level("e2e", 0.9, 15.0), Level("ttft", 0.95, 0.375), Level("e2e", 0.99, 30.0))
+    assert (found.goal, found.quantile, found.quality_min) == ("cost", 0.9, 80.0)
+    unbounded = Objective("cost", 0.95, 80.0)
+    assert unbounded.times(0.75) == unbounded
+
+
 def test_each_level_has_its_own_latency() -> None:
     with pytest.raises(ValueError, match="zip"):
         Objective("cost", levels=(TTFT, E2E)).strain(1.0, (0.5,))
