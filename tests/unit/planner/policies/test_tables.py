@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cascadia.domain.policy import Decision
+from cascadia.domain.policy import Decision, Policy
 from cascadia.planner.policies.baselines import gears, greedy, jellyfish, mixture, model_switching
 from cascadia.planner.policies.fluid import fluid_bound
 from cascadia.planner.policies.in_flight import Sample, in_flight_ladder
@@ -14,6 +14,7 @@ from cascadia.planner.policies.mdp import APART, mdp_ladder
 from cascadia.planner.policies.played import outcome, play
 from cascadia.planner.policies.sustained import SETTLES, sustained_rps, unit_arrivals
 from cascadia.planner.policies.tables import Group, by_slack, gathered, group, one_model
+from cascadia.planner.policies.wanted import Wanted, judged
 from cascadia.policy.arrivals import Poisson
 from cascadia.policy.problem import ModelProfile
 from cascadia_sim.batch.simulate import BatchRun
@@ -55,6 +56,18 @@ def test_an_outcome_is_of_who_is_counted_and_its_latency_of_who_was_answered() -
     assert found.accuracy == pytest.approx((50 * first + 30 * second) / 80)
     assert found.served[:2] == (0.5, 0.46)
     assert (found.busy, found.batch, found.alarms) == (pytest.approx(0.4), 2.0, 3)
+
+
+@pytest.mark.parametrize(("load", "rounds"), [(0.7, 1), (1.03, 8)])
+def test_a_verdict_is_by_the_traffic_as_it_is_and_by_its_repeats_where_waiting_grows(
+    load: float, rounds: int
+) -> None:
+    """A little too much is late in the end only, which one round is too short to tell."""
+    fastest = min(profiles(), key=lambda model: -model.throughput_rps(SLO_S))
+    alone = guard(1).policies([Policy(np.inf, one_model(fastest, len(fastest.latency_s)))], "one")
+    arrival_s = np.arange(2000) / (load * fastest.throughput_rps(SLO_S))
+    wanted = Wanted(arrival_s, slo_s=SLO_S, late_max=0.01, accuracy_min=None)
+    assert len(judged(alone, profiles(), wanted).arrival_s) == rounds * len(arrival_s)
 
 
 def test_jellyfish_takes_the_best_model_whose_throughput_is_above_the_load() -> None:

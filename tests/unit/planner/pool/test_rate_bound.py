@@ -10,6 +10,7 @@ import pytest
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.plan import routings_of
 from cascadia.planner.pool.fluid import least_s
+from cascadia.planner.pool.largest_rate import least_factor
 from cascadia.planner.pool.rate_bound import Work, factor_bound, rate_bound_rps
 from cascadia.planner.search.context import start_search
 from cascadia.planner.search.throughput import carried_rps, most_capable
@@ -99,3 +100,12 @@ def test_a_spot_pool_counts_for_the_time_that_it_is_there() -> None:
     always = factor_bound([work([[1.0]], "dear")], Cluster((DEAR,)), 10.0)
     part = replace(work([[1.0]], "dear"), shapes=(replace(shape(1, pool="dear"), there=0.75),))
     assert factor_bound([part], Cluster((DEAR,)), 10.0) == pytest.approx(0.75 * always)
+
+
+def test_a_cluster_far_too_small_for_the_trace_is_asked_for_a_hundredth_of_what_bounds_it() -> None:
+    made = problem((SMALL,), trace=traffic(150, 30.0))
+    with ThreadPoolExecutor(1) as threads:
+        search = start_search(made, routings_of(made)[0], threads)
+    # Nothing is known of a cluster where nothing has a bound.
+    least = [least_factor(search, bound) for bound in (0.2, 0.8, 5.0, 0.0)]
+    assert least == pytest.approx([0.002, 0.008, 0.01, 0.01])
