@@ -286,4 +286,22 @@ EQUIVALENT = (
         "return largest(test, at_least, max(most, at_least), LIKELY % most)",
         "from wherever it begins to look, it ends where less holds and more does not",
     ),
+    Equivalent(
+        "cascadia/dispatch/matching.py",
+        "again_s = _note(window, given, patience_s, now_s, more=len(given) < free.sum())",
+        "again_s = _note(window, given, patience_s, now_s, more=len(given) != free.sum())",
+        "no more are given than there are free places",
+    ),
+    Equivalent(
+        "cascadia/dispatch/earliest_finish.py",
+        "def given(self, candidate: TimedCandidate, asked: Asked, now_s: float = 0.0) -> Trial:  # noqa: ARG002",
+        "def given(self, candidate: TimedCandidate, asked: Asked, now_s: float = 1.0) -> Trial:  # noqa: ARG002",
+        "it does not look at the time",
+    ),
+    Equivalent(
+        "cascadia/dispatch/latency_model.py",
+        "miss = 1.0 - sum(t * v for t, v in zip(theta, x, strict=True))",
+        "miss = 1.0 - sum(t * v for t, v in zip(theta, x, strict=False))",
+        "both have as many entries as there are coefficients",
+    ),
 )

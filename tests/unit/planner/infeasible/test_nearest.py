@@ -1,16 +1,28 @@
 """How the nearest value is asked for: few questions, and an answer whose neighbour does not hold."""
 
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cascadia.domain.objective import Level, Objective
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.infeasible.explain import too_slow
 from cascadia.planner.infeasible.nearest import (
     MOST_KEPT,
+    Planning,
     first_that_holds,
     grown,
     nearest_kept,
     rounded_down,
 )
+from cascadia.planner.plan import routings_of
+from cascadia.planner.refinement.state import Candidate
+from cascadia.planner.search.context import Search, start_search
 from tests.unit.planner.instances import pool
+from tests.unit.planner.problems import SMALL, problem, traffic
 
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(-5, 50))
@@ -87,3 +99,50 @@ def test_a_cluster_of_nodes_grows_by_whole_nodes() -> None:
 @given(st.floats(0, 100))
 def test_a_quality_is_rounded_to_what_is_reached(quality: float) -> None:
     assert quality - 0.0101 < rounded_down(quality) <= quality
+
+
+@pytest.mark.parametrize(
+    ("latency_s", "ttft_s", "said"),
+    [
+        (
+            9.0,
+            0.3,
+            "TTFT p95 <= 0.1 s is below what 8 GPUs reach with end to end p95 <= 10 s at quality >= 20",
+        ),
+        (
+            19.0,
+            0.05,
+            "latency_max_s 10 (p95) is below what 8 GPUs reach with TTFT p95 <= 0.1 s at quality >= 20",
+        ),
+    ],
+)
+def test_the_lowest_latency_is_told_only_of_the_bound_on_it(
+    latency_s: float, ttft_s: float, said: str
+) -> None:
+    """Told of a level it would be seconds of another measure, and no plan would keep them."""
+    asked = Objective("cost", 0.95, 20.0, 10.0, levels=(Level("ttft", 0.95, 0.1),))
+    made = problem((SMALL,), objective=asked, trace=traffic(150, 30.0))
+    fastest: list[float] = []
+
+    def lowest(search: Search, known: Sequence[Candidate]) -> float:
+        fastest.append(12.0)
+        return 12.0
+
+    planning = Planning(
+        sustains=lambda _: True,
+        kept=lambda _: None,
+        fastest=lowest,
+        progress=lambda _: None,
+        rents=lambda p: p,
+    )
+    with ThreadPoolExecutor(1) as threads:
+        search = start_search(made, routings_of(made)[0], threads)
+    found = Candidate(deployment(0, {}), latency_s, 50.0, load=0.5, levels_s=(ttft_s,))
+    text = str(too_slow(search, [found], planning))
+    assert said in text
+    assert text.endswith(
+        "the lowest found is 12 s, with the trace eight times end to end"
+        if fastest
+        else "one deployment takes 0.3 s"
+    )
+    assert bool(fastest) is (latency_s > 10.0)
