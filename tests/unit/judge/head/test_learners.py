@@ -111,6 +111,15 @@ def test_where_all_are_right_or_all_wrong_both_learners_say_so(target: float) ->
     assert (sign * boost(x, y, weight, Growth(trees=20), 0)(x) > 3).all()
 
 
+@pytest.mark.parametrize(("target", "odds"), [(0.0, 0.001 / 0.999), (1.0, 0.999 / 0.001)])
+def test_where_all_are_right_or_all_wrong_one_in_a_thousand_is_taken_for_the_other(
+    target: float, odds: float
+) -> None:
+    x, weight = some()
+    line = fit_line(x, np.full(len(x), target), weight, ridge=0.1)
+    assert np.exp(line(x)) == pytest.approx(np.full(len(x), odds), rel=0.01)
+
+
 def test_trees_without_anything_to_tell_apart_say_the_mean() -> None:
     x = np.ones((60, 2))
     y = np.repeat([0.0, 1.0, 1.0], 20)
