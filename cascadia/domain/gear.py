@@ -93,8 +93,9 @@ def rooms(loads: Sequence[float | None]) -> list[float]:
 class Shift:
     """The gear in force, asked at each arrival; needs no timer.
 
-    It goes to a lighter gear at once. It goes back to a heavier one when at each arrival of `hold_s` seconds so few
-    were under way that this gear's border lay at least `dead_band` above them.
+    It goes to a lighter gear at once. It goes back when at each arrival of `hold_s` seconds so few were under way that
+    the border to the next heavier gear lay at least `dead_band` above them: to the gear for the load at the last of
+    these, which may be heavier still.
     """
 
     __slots__ = ("_calm_since", "_dead_band", "_hold_s", "gear", "ladder")

@@ -1,27 +1,30 @@
 """A plan in Python: made of a spec or read from a folder, looked at as tables, tried on traffic, set beside others."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
 from numbers import Integral
 from pathlib import Path
+from typing import Literal, get_args
 
 import pandas as pd
 
 from cascadia.domain import plan as domain
 from cascadia.domain.deadline import TIME_LIMIT_S, Deadline
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Level
 from cascadia.files.plan_file import read_plan as read_plan_file
 from cascadia.files.plan_file import write_plan
 from cascadia.frames.comparisons import comparison_frame
-from cascadia.frames.results import simulated
+from cascadia.frames.results import Asked, is_whole, simulated
 from cascadia.planner.baselines.compare import compare
 from cascadia.planner.plan import open_search
 from cascadia.planner.plan import plan as make_plan
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.refinement.refine import effort_for
+from cascadia.planner.search.solver import Formulation
 from cascadia.planner.spec.overrides import Overrides
-from cascadia.planner.thinning import planned_on_part
+from cascadia.planner.thinning import REQUESTS, planned_on_part
 
 Progress = Callable[[str], None]
 
@@ -83,15 +86,16 @@ class Plan:
     def simulate(
         self,
         trace: str | Path | pd.DataFrame,
+        format: str | None = None,
         *,
         rate_rps: float | None = None,
         quality_table: str | Path | None = None,
+        foresight: str | Path | None = None,
         seed: int | None = None,
     ) -> pd.DataFrame:
         """One row a request of `trace`, as `cascadia.simulate` gives it. Raises `BadInput`."""
-        return simulated(
-            self.plan, self.folder, trace, rate_rps=rate_rps, quality_table=quality_table, seed=seed
-        )
+        asked = Asked(format, rate_rps, quality_table, foresight, seed)
+        return simulated(self.plan, self.folder, trace, asked)
 
     def compare(self, *, progress: Progress = silent) -> pd.DataFrame:
         """One row a system, Cascadia first, each given its best setting on the plan's own spec and simulated on the
@@ -124,26 +128,37 @@ def plan(
     confidence: float | None = None,
     within: float | None = None,
     gears: int | None = None,
+    levels: Iterable[Mapping[str, object]] = (),
+    budget_usd_per_hour: float | None = None,
+    pools: Literal["any"] | None = None,
     seed: int | None = None,
+    formulation: Formulation = "columns",
     time_limit_s: float = TIME_LIMIT_S,
+    plan_requests: int = REQUESTS,
     progress: Progress = silent,
 ) -> Plan:
     """The plan for `spec`, a cascade.yaml, as `cascadia plan` makes it. What is given stands in for the spec's own
-    values; `gpus` is of its only pool, or by pool's name. After `time_limit_s` it is the best found by then, with a
-    note on what was left out. `progress` hears, in words, what is being done.
+    values; `gpus` is of its only pool, or by pool's name; `levels` are written as in a spec. After `time_limit_s` it is
+    the best found by then, with a note on what was left out. `progress` hears, in words, what is being done.
 
     Raises `BadInput` for what cannot be read and `Infeasible` where no plan keeps the objective's bounds.
     """
     if not time_limit_s > 0:
         raise BadInput("time_limit_s", f"{time_limit_s} is not above 0", "write seconds, e.g. 300")
     deadline = Deadline(time_limit_s)
+    if not is_whole(plan_requests, 1000):
+        told = f"{plan_requests!r} is no whole number from 1000 on"
+        raise BadInput("plan_requests", told, "write e.g. 30000")
+    if formulation not in get_args(Formulation):
+        known = ", ".join(get_args(Formulation))
+        raise BadInput("formulation", f"{formulation!r} is none", f"write one of {known}")
     numbers: Iterable[object] = gpus.values() if isinstance(gpus, Mapping) else (gpus,)
     for given in numbers:
         if isinstance(given, bool) or not (given is None or isinstance(given, Integral)):
             raise BadInput("gpus", f"{given!r} is no whole number", "write e.g. 16, or {'h100': 16}")
-    pools = gpus.items() if isinstance(gpus, Mapping) else () if gpus is None else ((None, gpus),)
+    sized = gpus.items() if isinstance(gpus, Mapping) else () if gpus is None else ((None, gpus),)
     change = Overrides(
-        tuple(pools),
+        tuple(sized),
         rate_rps,
         quality_min,
         latency_max_s=latency_max_s,
@@ -152,12 +167,23 @@ def plan(
         seed=seed,
         within=within,
         gears=gears,
+        levels=tuple(map(_level, levels)),
+        budget_usd_per_hour=budget_usd_per_hour,
+        pools=pools,
+        where="arguments",
     )
     path = Path(spec)
-    found = planned_on_part(
-        read_problem(path, change), partial(make_plan, progress=progress), deadline=deadline
-    )
+    make = partial(make_plan, formulation=formulation, progress=progress)
+    found = planned_on_part(read_problem(path, change), make, plan_requests, deadline)
     return Plan(found.plan, found.notes, folder=path.parent, spec=path, change=change)
+
+
+def _level(told: Mapping[str, object]) -> Level:
+    """A level as a spec writes it; its values are checked with the spec's own."""
+    if set(told) != {field.name for field in fields(Level)}:
+        example = "write e.g. {'metric': 'ttft', 'quantile': 0.95, 'max_s': 0.5}"
+        raise BadInput("levels", f"{told!r} is no level", example)
+    return Level(**told)  # type: ignore[arg-type]
 
 
 def read_plan(path: str | Path) -> Plan:

@@ -866,6 +866,8 @@ def _rent(plan_: Plan) -> list[str]:
     if budget_usd is None:
         return []
     rented = [(pool, pool.rented) for pool in plan_.cluster.pools if pool.rented]
+    if not rented:
+        return [f"to be rented: nothing, within ${budget_usd:,.2f}/h"]
     said = " and ".join(_units(pool, n) for pool, n in rented)
     price_usd = sum(n * pool.usd_per_unit_hour for pool, n in rented)
     whole = " with each node whole" if any(pool.rent == "node" for pool, _ in rented) else ""

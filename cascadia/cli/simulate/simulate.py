@@ -126,6 +126,7 @@ def simulate(
         "--quality-table": quality_table is not None,
         "--plots": plots is not None,
         "--slo": slo_s is not None,
+        "--seed": seed is not None,
     }
     if plots is not None:
         check_writable(plots)

@@ -12,9 +12,11 @@ import cascadia
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import write_plan
+from cascadia.planner.policies.replayed import run_policies
 from cascadia.planner.problem.quality_file import write_quality
 from cascadia_traces.formats.writing import write_trace
 from cascadia_traces.trace import Trace
+from tests.unit.planner.policies.one_pass_plans import planned
 from tests.unit.planner.problems import rising_table, traffic
 
 TRACE = Trace(
@@ -82,9 +84,17 @@ def test_a_frame_that_is_no_trace_is_refused_by_its_request(
         cascadia.simulate(tmp_path, frame[:0])
 
 
-@pytest.mark.parametrize("wrong", [{"rate_rps": 0}, {"rate_rps": float("nan")}, {"seed": -1}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *({"rate_rps": rate} for rate in (0, float("nan"))),
+        *({"seed": seed} for seed in (-1, 1.5, "2", True)),
+        {"foresight": "heads.json"},
+        {"format": "azurre"},
+    ],
+)
 def test_a_wrong_number_is_refused_by_its_argument(
-    made: Plan, tmp_path: Path, wrong: dict[str, float]
+    made: Plan, tmp_path: Path, wrong: dict[str, object]
 ) -> None:
     write_plan(made, tmp_path / "plan.json")
     write_trace(traffic(10), tmp_path / "t.parquet")
@@ -176,3 +186,28 @@ def test_without_pandas_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
 def test_there_is_no_other_name() -> None:
     with pytest.raises(AttributeError, match="no attribute 'read_tracs'"):
         cascadia.read_tracs  # noqa: B018
+
+
+def test_of_models_that_answer_in_one_pass_the_policies_decide(tmp_path: Path) -> None:
+    plan = planned().plan
+    write_plan(plan, tmp_path / "plan.json")
+    write_trace(traffic(400), tmp_path / "t.parquet")
+    frame = cascadia.simulate(tmp_path, tmp_path / "t.parquet", rate_rps=200.0)
+    _, models, run = run_policies(plan, frame["arrival_s"].to_numpy())
+    assert frame["e2e_s"].tolist() == run.latency_s.tolist()
+    assert frame["stage"].tolist() == [models[at].name for at in run.model]
+    for said in ({"seed": 1}, {"quality_table": "q.csv"}):
+        with pytest.raises(cascadia.BadInput, match="says nothing to models that answer in one pass"):
+            cascadia.simulate(tmp_path, frame.assign(output_tokens=1), **said)  # type: ignore[arg-type]
+
+
+def test_who_is_refused_has_no_stage(tmp_path: Path) -> None:
+    plan = planned().plan
+    (policies,) = plan.policies
+    refuses = replace(plan, policies=(replace(policies, late="drop", slo_s=0.02),))
+    write_plan(refuses, tmp_path / "plan.json")
+    write_trace(traffic(400), tmp_path / "t.parquet")
+    frame = cascadia.simulate(tmp_path, tmp_path / "t.parquet", rate_rps=3000.0)
+    refused = np.isinf(frame["e2e_s"])
+    assert refused.any()
+    assert frame["stage"].isna().equals(refused)

@@ -3,9 +3,11 @@
 import inspect
 from pathlib import Path
 
+import click
 import pytest
 
 import cascadia
+from cascadia.cli.main import main
 from cascadia.domain import plan as domain
 from cascadia.files.plan_file import write_plan
 from cascadia.frames.plans import Plan
@@ -87,3 +89,54 @@ def test_the_reference_tells_every_public_name_argument_and_column(made: domain.
         assert name.startswith("_") or name in page, name
     write_plan(made, tmp_path / "plan.json")
     assert all(f"`{column}`" in page for column in cascadia.read_plan(tmp_path).to_frame())
+
+
+ONLY_COMMANDS = {
+    "out",
+    "force",
+    "no_report",
+    "output",
+    "slo_s",
+    "plots",
+    "explain",
+    "decoding",
+    "context_tokens",
+}
+"""Options that write or show a result, or stop before there is one."""
+AS = {"trace_file": "trace", "trace_format": "format"}
+
+
+@pytest.mark.parametrize("name", ["plan", "simulate"])
+def test_what_a_command_can_be_told_its_function_can_be_told(name: str) -> None:
+    command = main.get_command(click.Context(main), name)
+    assert command is not None
+    told = {AS.get(str(option.name), option.name) for option in command.params}
+    told -= {*ONLY_COMMANDS, "prefill_tokens", "as_json", "quiet", "json"}
+    assert told <= set(inspect.signature(getattr(cascadia, name)).parameters)
+    if name == "simulate":
+        assert told - {"plan"} <= set(inspect.signature(Plan.simulate).parameters)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"gpus": {"l4": 1}}, "arguments: gpus: no pool is called 'l4'"),
+        ({"quality_min": 101.0}, "arguments: objective.quality_min: must be at most 100"),
+        ({"levels": [{"metric": "ttft"}]}, "levels: .* is no level"),
+        ({"levels": [{"metric": "ttft", "quantile": 0.5, "max_s": -1.0}]}, "max_s: must be greater than 0"),
+        ({"formulation": "mine"}, "formulation: 'mine' is none; write one of columns"),
+        ({"plan_requests": 10}, "plan_requests: 10 is no whole number from 1000 on"),
+        ({"budget_usd_per_hour": -1.0}, "budget_usd_per_hour: must be at least 0"),
+    ],
+)
+def test_a_wrong_argument_is_refused_by_its_name(spec: Path, wrong: dict[str, object], told: str) -> None:
+    with pytest.raises(cascadia.BadInput, match=told):
+        cascadia.plan(spec, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_plan_is_made_by_its_own_levels_budget_and_formulation(spec: Path) -> None:
+    level = {"metric": "e2e", "quantile": 0.5, "max_s": 500.0}
+    plan = cascadia.plan(spec, levels=[level], budget_usd_per_hour=0.08, formulation="columns", gears=1)
+    assert [each.max_s for each in plan.plan.objective.levels] == [500.0]
+    assert plan.plan.cluster.budget_usd_per_hour == 0.08
+    assert cascadia.plan(spec, formulation="paper", gears=1).plan.proof.formulation == "paper"

@@ -74,6 +74,14 @@ def busy() -> Plan:
     return briefly(with_api(20.0)).plan
 
 
+def test_where_an_api_answers_all_nothing_is_to_be_rented() -> None:
+    given = with_api(0.01)
+    bought = replace(given, cluster=replace(given.cluster, budget_usd_per_hour=100.0))
+    result = briefly(bought)
+    assert result.plan.gpus == 0
+    assert "to be rented: nothing, within $100.00/h" in result.notes
+
+
 def test_a_busy_cascade_owns_the_first_stage_and_pays_for_the_tokens_of_the_last(busy: Plan) -> None:
     first, last = busy.stages
     assert first.gpus == busy.gpus > 0

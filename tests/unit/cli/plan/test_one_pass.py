@@ -26,6 +26,9 @@ def test_a_spec_becomes_a_plan_a_report_and_processes_and_is_replayed(tmp_path: 
     replayed = run("simulate", str(tmp_path / "plan"), "--trace", str(tmp_path / "trace.csv"), "--json")
     assert replayed.exit_code == 0, replayed.output
     assert json.loads(replayed.stdout)["outcome"]["late"] == 0
+    seeded = run("simulate", str(tmp_path / "plan"), "--trace", str(tmp_path / "trace.csv"), "--seed", "1")
+    assert seeded.exit_code == 2
+    assert "--seed says nothing to models that answer in one pass" in seeded.output
     several = run("serve", str(tmp_path / "plan"), "--workers", "2")
     assert several.exit_code == 2
     assert "--workers 2: would give group guard a queue in each process" in several.output
