@@ -16,25 +16,30 @@ WINDOW_S = 0.5
 
 class Decision(NamedTuple):
     """`batch` requests, those of the earliest deadlines, go to `model`. With a batch of 0 none goes yet: ask again
-    when another request has joined, or `Policy.wait_s` later."""
+    when another request has joined, or `Policy.wait_s` later. `refuses`: whoever else is queued is refused."""
 
     model: str
     batch: int
+    refuses: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyRow:
     """Decisions for one number of queued requests: from `slack_s[i]` on, below `slack_s[i + 1]`, `batch[i]` of them
-    go to `model[i]`. `slack_s` begins with 0, which also stands for the earliest being late, and rises.
+    go to `model[i]`, and where `refuses[i]` the rest is refused; empty: nowhere. `slack_s` begins with 0, which also
+    stands for the earliest being late, and rises.
     """
 
     slack_s: tuple[float, ...]
     model: tuple[str, ...]
     batch: tuple[int, ...]
+    refuses: tuple[bool, ...] = ()
 
     def __post_init__(self) -> None:
         if not len(self.slack_s) == len(self.model) == len(self.batch) or not self.slack_s:
             raise ValueError("a row has as many models and batches as slacks, and at least one")
+        if self.refuses and len(self.refuses) != len(self.slack_s):
+            raise ValueError("a row says of each slack, or of none, whether the rest is refused")
         if self.slack_s[0] != 0 or any(above <= below for below, above in pairwise(self.slack_s)):
             raise ValueError(f"slacks do not rise from 0: {self.slack_s}")
         if min(self.batch) < 0:
@@ -45,6 +50,10 @@ class PolicyRow:
     def at(self, slack_s: float) -> int:
         """Index of the decision for this slack."""
         return max(bisect_right(self.slack_s, slack_s) - 1, 0)
+
+    def refuses_at(self, at: int) -> bool:
+        """Tells whether decision `at` refuses the rest."""
+        return bool(self.refuses) and self.refuses[at]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class Policy:
         """Model and batch for `queued` >= 1 requests, the earliest of which has `slack_s` left to its deadline."""
         row = self._row(queued)
         at = row.at(slack_s)
-        return Decision(row.model[at], row.batch[at])
+        return Decision(row.model[at], row.batch[at], row.refuses_at(at))
 
     def wait_s(self, queued: int, slack_s: float) -> float:
         """Time until the decision changes if no request joins: what a batch of 0 waits for."""
@@ -103,7 +112,8 @@ class Policies:
     `queue`: each worker has its own, filled in turn (`worker`, RAMSIS section 3.2.1), or all take from one
     (`central`). `index`: the load is the arrival `rate` over `WINDOW_S`, or the number of requests `in_flight` (waiting
     and being served) in the group. `late`: a request that no model can answer in time is served all the same (`serve`)
-    or refused (`drop`). Deadlines are `slo_s` after the arrival where a request brings none of its own.
+    or refused (`drop`): one with less slack than `least_s`, or none, and where a row says so. Deadlines are `slo_s`
+    after the arrival where a request brings none of its own.
     """
 
     group: str
@@ -116,6 +126,7 @@ class Policies:
     levels: tuple[Policy, ...]
     late: Literal["serve", "drop"] = "serve"
     kind: str = "mdp"
+    least_s: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.levels:
@@ -140,3 +151,7 @@ class Policies:
     def beyond(self, load: float) -> bool:
         """Tells whether the group has no policy for so much load: a reason for an alarm."""
         return load > self.levels[-1].up_to
+
+    def lost(self, slack_s: float) -> bool:
+        """Tells whether a request with so much slack is refused, unasked."""
+        return self.late == "drop" and (slack_s <= 0 or slack_s < self.least_s)

@@ -70,17 +70,21 @@ class Solution:
 
     def _row(self, n: int) -> PolicyRow:
         action, size = self.action[n], self.size[n]
+        # Of a part that still can be in time the rest was counted as lost: served later, it would delay others.
+        rest = (action >= 0) & (size <= n)
         if (action < 0).any():
             # What can no longer be in time is refused before the table is asked; it says what stands above that.
             least = int(np.argmax(action >= 0))
             action = np.where(action < 0, action[least], action)
             size = np.where(self.action[n] < 0, size[least], size)
+            rest = np.where(self.action[n] < 0, rest[least], rest)
         new = np.append(True, (np.diff(action) != 0) | (np.diff(size) != 0))
         names = self.problem.names
         return PolicyRow(
             tuple(float(slack_s) for slack_s in self.problem.slack_s[new]),
             tuple(names[m] for m in action[new]),
             tuple(int(b) for b in size[new]),
+            tuple(bool(each) for each in rest[new]) if self.problem.late == "drop" and rest.any() else (),
         )
 
 

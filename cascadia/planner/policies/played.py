@@ -41,7 +41,10 @@ def worker_kind(policies: Policies, models: Sequence[ModelProfile], count: int) 
 
     def steps(row: PolicyRow) -> tuple[Step, ...]:
         rows = zip(row.slack_s, row.model, row.batch, strict=True)
-        return tuple(Step(slack_s, index[model], batch) for slack_s, model, batch in rows)
+        return tuple(
+            Step(slack_s, index[model], batch, row.refuses_at(at))
+            for at, (slack_s, model, batch) in enumerate(rows)
+        )
 
     levels = tuple(Level(level.up_to, tuple(map(steps, level.rows))) for level in policies.levels)
     here = [profiles[name] for name in policies.models]
@@ -79,6 +82,7 @@ def run_of(
         queue=policies.queue,
         index=policies.index,
         drops=policies.late == "drop",
+        least_s=policies.least_s,
         window_s=WINDOW_S,
     )
     return simulate_batches(fleet, arrival_s)

@@ -46,6 +46,7 @@ class Group:
             levels=tuple(rising),
             late=self.late,
             kind=kind,
+            least_s=min(model.latency_s[0] for model in self.models) if self.late == "drop" else 0.0,
         )
 
 

@@ -223,7 +223,10 @@ class Batcher:
         if best is None:
             return waits_s
         _, lane, decision = best
-        return self._alike(_Batch(lane, decision.model, lane.queue.take(worker, decision.batch)))
+        members = lane.queue.take(worker, decision.batch)
+        if decision.refuses:
+            self._refuse(lane, lane.queue.take(worker, lane.queue.count))
+        return self._alike(_Batch(lane, decision.model, members))
 
     def _alike(self, batch: _Batch) -> _Batch:
         """`batch` as far as all ask the same of long texts as the first; others go next, as batches of their own."""
@@ -238,13 +241,16 @@ class Batcher:
 
     def _late_dropped(self, lane: Lane, worker: int, now_s: float) -> tuple[Decision, float] | None:
         """The lane's decision, once those that nobody waits for, or that are to be dropped, are gone."""
-        drops = lane.policies.late == "drop"
         while (earliest := lane.queue.earliest(worker)) is not None:
-            if earliest.deadline_s > now_s and not (drops and earliest.due_s <= now_s):
+            if earliest.deadline_s > now_s and not lane.policies.lost(earliest.due_s - now_s):
                 break
-            lane.queue.take(worker, 1)
-            earliest.asks.failed(earliest.slot, StageFailed(lane.name, "deadline"))
+            self._refuse(lane, lane.queue.take(worker, 1))
         return lane.decide(worker, now_s)
+
+    def _refuse(self, lane: Lane, members: Sequence[Member]) -> None:
+        """Tells members that are out of the queue that their time is too short."""
+        for member in members:
+            member.asks.failed(member.slot, StageFailed(lane.name, "deadline"))
 
     def _give_up(self, now_s: float) -> None:
         """No worker takes anything: who waits for none that could come back, or too long, is told."""

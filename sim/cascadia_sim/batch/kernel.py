@@ -32,30 +32,31 @@ class Work(NamedTuple):
 
 
 class Workers(NamedTuple):
-    """`kind` (w) of each; `latency_ps` (kind, model, batch - 1, draw); `fastest_ps` (kind): of a single request."""
+    """`kind` (w) of each; `latency_ps` (kind, model, batch - 1, draw)."""
 
     kind: Ints
     latency_ps: Ints
-    fastest_ps: Ints
 
 
 class Rules(NamedTuple):
     """Tables of each kind of worker: level i of kind c, for loads up to `border[first[c] + i]`.
 
     `row` (level, queued - 1) is where its decisions begin in the three lists, `row[..., queued]` where they end: by
-    rising `slack_ps`, each with a `model` and a `batch`. The last level of a kind is for any load beyond.
+    rising `slack_ps`, each with a `model` and a `batch`, and whether it `refuses` the rest. The last level of a kind is
+    for any load beyond. With less slack than `lost_ps` a request is dropped; 0: none is.
     """
 
     load: int
     window_ps: int
     central: int
-    drops: int
+    lost_ps: int
     first: Ints
     border: Floats
     row: Ints
     slack_ps: Ints
     model: Ints
     batch: Ints
+    refuses: Ints
 
 
 class Served(NamedTuple):
@@ -164,8 +165,8 @@ def run(work: Work, workers: Workers, rules: Rules, state: State, served: Served
                 q = w
             kind = workers.kind[w]
             head = state.head[q]
-            if rules.drops:
-                while head < came and arrival_ps[head] + slo_ps - now < workers.fastest_ps[kind]:
+            if rules.lost_ps > 0:
+                while head < came and arrival_ps[head] + slo_ps - now < rules.lost_ps:
                     served.finish_ps[head] = DROPPED
                     left += 1
                     head += queues
@@ -209,7 +210,13 @@ def run(work: Work, workers: Workers, rules: Rules, state: State, served: Served
                 served.finish_ps[request] = now + lasts
                 served.model[request] = model
                 served.batch[request] = size
-            state.head[q] = head + size * queues
+            head += size * queues
+            if rules.refuses[at]:
+                while head < came:
+                    served.finish_ps[head] = DROPPED
+                    left += 1
+                    head += queues
+            state.head[q] = head
             state.size[w] = size
             state.busy_ps[w] += lasts
             events = _push(state, events, now + lasts, w, -1)

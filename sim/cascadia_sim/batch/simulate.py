@@ -20,11 +20,13 @@ TIMES = 1
 
 
 class Step(NamedTuple):
-    """One row of a policy: from this slack on, `batch` requests go to `model`; with a batch of 0 none goes yet."""
+    """One row of a policy: from this slack on, `batch` requests go to `model`; with a batch of 0 none goes yet.
+    `refuses`: the rest of the queue is dropped then."""
 
     slack_s: float
     model: int
     batch: int
+    refuses: bool = False
 
 
 class Level(NamedTuple):
@@ -50,8 +52,8 @@ class WorkerKind:
 
 @dataclass(frozen=True, slots=True)
 class BatchFleet:
-    """Workers by kind. `queue`, `index` and `drops` are those of `cascadia.domain.policy`; deadlines are `slo_s` after
-    the arrival, and rates are counted over `window_s`."""
+    """Workers by kind. `queue`, `index`, `drops` and `least_s` are those of `cascadia.domain.policy`; deadlines are
+    `slo_s` after the arrival, and rates are counted over `window_s`."""
 
     kinds: tuple[WorkerKind, ...]
     _: KW_ONLY
@@ -59,6 +61,7 @@ class BatchFleet:
     queue: Literal["worker", "central"]
     index: Literal["rate", "in_flight"]
     drops: bool = False
+    least_s: float = 0.0
     window_s: float = 0.5
 
 
@@ -126,8 +129,7 @@ def _workers(fleet: BatchFleet) -> kernel.Workers:
             takes_s = np.array(kind.drawn_s[m] if kind.drawn_s else row).reshape(len(row), -1)
             latency_ps[c, m, : len(row)] = np.rint(takes_s * PS_PER_S)
     kind_of = np.repeat(np.arange(len(fleet.kinds)), [kind.count for kind in fleet.kinds])
-    fastest_ps = np.array([_ps(min(row[0] for row in kind.latency_s)) for kind in fleet.kinds], np.int64)
-    return kernel.Workers(kind_of, latency_ps, fastest_ps)
+    return kernel.Workers(kind_of, latency_ps)
 
 
 def _rules(fleet: BatchFleet) -> kernel.Rules:
@@ -146,11 +148,13 @@ def _rules(fleet: BatchFleet) -> kernel.Rules:
         load=kernel.ARRIVALS if fleet.index == "rate" else kernel.IN_FLIGHT,
         window_ps=_ps(fleet.window_s),
         central=int(fleet.queue == "central"),
-        drops=int(fleet.drops),
+        # A slack of nothing is too little, whatever the least is.
+        lost_ps=max(_ps(fleet.least_s), 1) if fleet.drops else 0,
         first=np.cumsum([0, *(len(kind.levels) for kind in fleet.kinds)]),
         border=np.array([level.up_to * per_unit for level in levels]),
         row=row,
         slack_ps=np.array([_ps(step.slack_s) for step in steps], np.int64),
         model=np.array([step.model for step in steps], np.int64),
         batch=np.array([step.batch for step in steps], np.int64),
+        refuses=np.array([step.refuses for step in steps], np.int64),
     )

@@ -45,6 +45,23 @@ def test_a_batch_that_waits_says_until_when() -> None:
     assert policy.decide(2, 0.02) == Decision("small", 2)
 
 
+def test_a_row_may_refuse_the_rest() -> None:
+    some = replace(TWO, batch=(1, 2), refuses=(True, False))
+    policy = Policy(100.0, (ONE, some))
+    assert policy.decide(2, 0.01) == Decision("small", 1, refuses=True)
+    assert policy.decide(2, 0.09) == Decision("large", 2)
+    with pytest.raises(ValueError, match="whether the rest is refused"):
+        replace(some, refuses=(True,))
+
+
+def test_who_cannot_be_in_time_is_lost_only_where_lateness_is_refused() -> None:
+    serves = policies(Policy(100.0, (ONE,)))
+    drops = replace(serves, late="drop", least_s=0.02)
+    assert not serves.lost(-1.0)
+    assert [drops.lost(slack_s) for slack_s in (-1.0, 0.0, 0.019, 0.02)] == [True, True, True, False]
+    assert [replace(drops, least_s=0.0).lost(slack_s) for slack_s in (0.0, 0.001)] == [True, False]
+
+
 def test_the_lowest_policy_that_meets_the_load_serves_it() -> None:
     low, high = Policy(100.0, (ONE,)), Policy(200.0, (ONE, TWO))
     both = policies(low, high)

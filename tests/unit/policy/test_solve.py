@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 from cascadia.domain.policy import Policies
 from cascadia.planner.policies.played import play
+from cascadia.planner.policies.tables import group
 from cascadia.policy.arrivals import Arrivals, GammaGaps, Poisson
 from cascadia.policy.problem import ModelProfile, Problem, on_the_front, problem
 from cascadia.policy.solve import Solution, solve
@@ -95,6 +96,29 @@ def test_what_is_expected_is_what_the_simulator_plays(rate_rps: float, workers: 
     assert expected.full < 1e-4
     # A lower bound, but for the sample's own error.
     assert expected.reward <= played.reward + 0.1
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_where_many_are_refused_no_more_is_expected_than_the_simulator_plays(seed: int) -> None:
+    """A part of the queue is served, and the rest refused: kept, it would be late and make others late."""
+    rng = np.random.default_rng(seed)
+    models = tuple(
+        ModelProfile(
+            f"m{m}", 60.0 + 10 * m, tuple(0.01 * (m + 1) + rng.uniform(0.002, 0.01) * np.arange(1, 17))
+        )
+        for m in range(int(rng.integers(1, 3)))
+    )
+    slo_s = float(rng.uniform(3, 6) * models[0].latency_s[0])
+    workers = int(rng.integers(1, 7))
+    rate_rps = float(rng.uniform(0.5, 1.0) * workers * models[0].throughput_rps(slo_s))
+    solution = solve(problem(models, Poisson(rate_rps), slo_s=slo_s, workers=workers, late="drop"))
+    made = group("g", models, slo_s=slo_s, workers=workers, late="drop")
+    policies = made.policies([solution.policy()], "mdp", queue="worker")
+    assert any(any(row.refuses) for row in policies.levels[0].rows)
+    played = play(policies, models, poisson_arrivals(rate_rps), skip=1000)
+    assert solution.expected.full < 1e-3
+    # A lower bound, but for the sample's own error.
+    assert solution.expected.reward <= played.reward + 0.3
 
 
 def test_bursts_are_expected_too() -> None:

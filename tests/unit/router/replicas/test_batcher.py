@@ -365,6 +365,43 @@ def test_where_no_worker_is_left_everybody_is_told() -> None:
     run(main)
 
 
+def test_whom_a_policy_refuses_beside_a_batch_is_told_at_once() -> None:
+    async def main() -> None:
+        slow = Slow()
+        rows = (PolicyRow((0.0,), ("good",), (1,)), PolicyRow((0.0,), ("quick",), (1,), (True,)))
+        refuses = replace(greedy(), late="drop", levels=(Policy(100.0, rows),))
+        async with started(slow.engine), running(settings([slow.engine], refuses, SECTION)) as router:
+            first = ask(router, "0")
+            await until(lambda: len(slow.batches) == 1)
+            later = [ask(router, each) for each in "123"]
+            await until(lambda: router.router.active_plan.batchers["intent"].waiting == 3)
+            slow.free.set()
+            found = await asyncio.gather(first, *later)
+            assert router.router.active_plan.batchers["intent"].waiting == 0
+        assert sorted(one.status_code for one in found) == [200, 200, 504, 504]
+        assert len(slow.batches) == 2
+
+    run(main)
+
+
+def test_who_has_less_time_than_the_fastest_takes_is_dropped() -> None:
+    async def main() -> None:
+        slow = Slow()
+        drops = replace(greedy(), late="drop", slo_s=5.0, least_s=4.9)
+        async with started(slow.engine), running(settings([slow.engine], drops, SECTION)) as router:
+            first = ask(router, "0")
+            await until(lambda: len(slow.batches) == 1)
+            late = ask(router, "late")
+            await until(lambda: router.router.active_plan.batchers["intent"].waiting == 1)
+            too_late_s = monotonic() + 0.1
+            await until(lambda: monotonic() > too_late_s)
+            slow.free.set()
+            found = await asyncio.gather(first, late)
+        assert [one.status_code for one in found] == [200, 504]
+
+    run(main)
+
+
 def test_a_late_request_is_dropped_where_the_policy_drops() -> None:
     async def main() -> None:
         slow = Slow()

@@ -57,6 +57,7 @@ ROWS = (
     (Step(0.0, 0, 4),),
 )
 HURRIED = tuple((Step(0.0, 0, size),) for size in (1, 2, 3, 4))
+REFUSES = (ROWS[0], (Step(0.0, 0, 1, True), Step(0.05, 0, 2)), (Step(0.0, 0, 2, True),), (Step(0.0, 0, 3),))
 GATHERS = ((Step(0.0, 0, 1), Step(0.04, 0, 0)), (Step(0.0, 0, 2), Step(0.04, 0, 0)), *ROWS[2:])
 
 
@@ -88,8 +89,8 @@ def written_out(f: BatchFleet, arrival_s: np.ndarray) -> BatchRun:
                 continue  # It has been asked since.
         queue = queues[q]
         for w in range(kind.count) if shared else [q]:
-            fastest = ps(min(row[0] for row in kind.latency_s))
-            while f.drops and queue and free_at[w] <= now and arrival[queue[0]] + ps(f.slo_s) - now < fastest:
+            least = max(ps(f.least_s), 1)
+            while f.drops and queue and free_at[w] <= now and arrival[queue[0]] + ps(f.slo_s) - now < least:
                 queue.pop(0)
                 dropped += 1
             if free_at[w] > now or not queue:
@@ -106,6 +107,9 @@ def written_out(f: BatchFleet, arrival_s: np.ndarray) -> BatchRun:
                 wake.add((now + slack - ps(step.slack_s) + 1, q, asked[q]))
                 continue
             taken, queue[:] = queue[: step.batch], queue[step.batch :]
+            if step.refuses:
+                dropped += len(queue)
+                queue.clear()
             free_at[w] = now + ps(kind.latency_s[step.model][step.batch - 1])
             for each in taken:
                 done[each], model[each], batch[each] = free_at[w], step.model, step.batch
@@ -117,19 +121,21 @@ def written_out(f: BatchFleet, arrival_s: np.ndarray) -> BatchRun:
 @pytest.mark.parametrize("queue", ["worker", "central"])
 @pytest.mark.parametrize("index", ["rate", "in_flight"])
 @pytest.mark.parametrize("drops", [False, True])
-@pytest.mark.parametrize("first", [ROWS, GATHERS], ids=["at once", "gathering"])
+@pytest.mark.parametrize("least_s", [0.0, 0.02])
+@pytest.mark.parametrize("first", [ROWS, GATHERS, REFUSES], ids=["at once", "gathering", "refusing"])
 def test_each_request_is_served_as_written_out(
-    queue: str, index: str, drops: bool, first: tuple[tuple[Step, ...], ...]
+    queue: str, index: str, drops: bool, least_s: float, first: tuple[tuple[Step, ...], ...]
 ) -> None:
     border = 60.0 if index == "rate" else 6.0
     levels = (Level(border, first), Level(1e6, HURRIED))
-    f = fleet(3, queue, levels, slo_s=0.15, index=index, drops=drops, latency_s=BATCHES)
+    told: dict[str, object] = {"drops": drops, "least_s": least_s}
+    f = fleet(3, queue, levels, slo_s=0.15, index=index, latency_s=BATCHES, **told)
     arrival_s = arrivals(250.0 if drops else 90.0, 800, seed=5)
-    got, told = simulate_batches(f, arrival_s), written_out(f, arrival_s)
-    assert np.array_equal(got.model, told.model)
-    assert np.array_equal(got.batch, told.batch)
-    assert got.latency_s == pytest.approx(told.latency_s, abs=1e-9)
-    assert np.isinf(got.latency_s).any() == drops
+    got, written = simulate_batches(f, arrival_s), written_out(f, arrival_s)
+    assert np.array_equal(got.model, written.model)
+    assert np.array_equal(got.batch, written.batch)
+    assert got.latency_s == pytest.approx(written.latency_s, abs=1e-9)
+    assert np.isinf(got.latency_s).any() == (drops or first is REFUSES)
 
 
 @pytest.mark.parametrize("queue", ["worker", "central"])
