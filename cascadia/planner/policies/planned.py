@@ -278,11 +278,13 @@ def _digest(asked: Asked, folder: Path) -> str:
 
 
 def _exit_notes(asked: Asked, stages: tuple[StagePlan, ...]) -> list[str]:
-    """Word on exits that were offered, where none is used."""
+    """Word on exits that were offered, where none is used, and on what a plan leaves to others."""
+    left = [] if asked.spec.exits is None else list(asked.spec.exits.notes)
     if not any(kind.exits for kind in asked.kinds) or any(stage.at is not None for stage in stages):
-        return []
+        return left
     return [
-        "no exit is used: the plan without is as good, or a worker's memory does not hold their passes too"
+        *left,
+        "no exit is used: the plan without is as good, or a worker's memory does not hold their passes too",
     ]
 
 

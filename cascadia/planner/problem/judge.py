@@ -48,7 +48,7 @@ def build_judge(spec: JudgeSpec, folder: Path, file: str) -> JudgeRead:
         case "external":
             return JudgeRead(_external(spec), _notes(spec))
         case "embedding" | "probe" | "certainty" as kind:
-            return JudgeRead(_on_the_router(spec, kind, folder), ())
+            return JudgeRead(_on_the_router(spec, kind, folder), spec.exits.notes if spec.exits else ())
 
 
 def check_probe(judge: Judge, stages: Sequence[Stage], file: str) -> None:

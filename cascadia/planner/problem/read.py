@@ -57,6 +57,8 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
     heads = None if spec.quality.foresight is None else named_path(folder, spec.quality.foresight)
     table, points = read_points(table_path, named_points, spec.quality.scale, asides.append, heads)
     asides += judge_notes(table, judge, table_path.name)
+    promise = None if points is None or spec.exits is None else spec.exits
+    asides += () if promise is None else promise.notes
     unused: tuple[str, ...] = ()
     foresight: Foresight | None = None
     foreseen_by = [] if heads is None else [heads]
@@ -104,7 +106,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         gear_rule=spec.gear_rule,
         under_load=UnderLoad(allowed.quality_floor, allowed.then) if allowed else None,
         points=points,
-        exits=None if points is None or spec.exits is None else ExitPromise(**spec.exits.model_dump()),
+        exits=None if promise is None else ExitPromise(promise.risk, promise.confidence, promise.shadow),
         rules=_rules(trace_path, spec.workload),
     )
 

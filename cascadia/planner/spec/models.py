@@ -267,11 +267,25 @@ class ExitPromiseSpec(Section):
     shadow: float = Field(
         0.1, ge=0, le=1, description="Share of the inputs that run to the end, as evidence, e.g. `10%`."
     )
+    ramp_budget: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Share of a pass's time that ramps may add, e.g. `2%`; kept where these are trained.",
+    )
 
-    @field_validator("risk", "shadow", mode="before")
+    @field_validator("risk", "shadow", "ramp_budget", mode="before")
     @classmethod
     def _share(cls, value: object) -> object:
         return share(value) if isinstance(value, str) else value
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a plan leaves to others, in words."""
+        if self.ramp_budget is None:
+            return ()
+        to = f"`--ramp-budget {self.ramp_budget:g}` of `cascadia exits train` and `tune`"
+        return (f"exits.ramp_budget is for whoever trains ramps ({to}); it changes nothing in a plan",)
 
 
 BUDGET_FIELDS = {

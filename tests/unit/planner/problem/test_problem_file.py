@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ExitPromise
 from cascadia.domain.quality import ScoredBy
 from cascadia.planner.problem.read import read_problem
 from tests.data import data_path
-from tests.unit.planner.specs import STAGES, changed, valid_spec, write_spec
+from tests.unit.planner.specs import STAGES, changed, valid_spec, write_inputs, write_spec
 
 
 def told(folder: Path, document: dict[str, Any]) -> str:
@@ -167,3 +168,21 @@ def test_scores_of_ten_are_planned_as_of_a_hundred_where_the_scale_is_named_and_
     assert problem.quality.score == pytest.approx(whole.score)
     assert problem.quality.quality == pytest.approx(whole.quality)
     assert problem.quality.scored_by == ScoredBy(scale=10)
+
+
+def test_the_budget_of_ramps_stands_in_a_spec_and_is_for_whoever_trains_them(tmp_path: Path) -> None:
+    write_inputs(tmp_path)
+    table = ["prompt_id,stage,score,input_tokens,output_tokens"]
+    for name in ("small", "small@9", *STAGES[1:]):
+        table += [f"p{i},{name},{50 + i},100,60" for i in range(20)]
+    (tmp_path / "quality.csv").write_text("\n".join(table))
+    document = valid_spec()
+    document["stages"][0]["exits"] = [{"thinking_tokens": 9}]
+    document["exits"] = {"risk": "1%", "confidence": 0.9, "ramp_budget": "2%", "shadow": "10%"}
+    problem = read_problem(write_spec(tmp_path, document))
+    assert problem.exits == ExitPromise(0.01, 0.9, 0.1)
+    (told,) = (note for note in problem.notes if "ramp_budget" in note)
+    assert "`--ramp-budget 0.02` of `cascadia exits train`" in told
+    document["exits"]["ramp_budget"] = "200%"
+    with pytest.raises(BadInput, match=r"exits\.ramp_budget: must be at most 1"):
+        read_problem(write_spec(tmp_path, document))
