@@ -88,6 +88,12 @@ def test_the_digest_follows_contents_and_not_places(
     assert read_problem(write_spec(folder, changed("objective.quality_min", 61))).digest != digest
 
 
+def test_what_a_spec_does_not_say_changes_no_digest(folder: Path) -> None:
+    """As it was on 2026-11-28: a plan is known by it to be of its spec, also where specs can say more by now."""
+    digest = "a52681e19509c4c4ce41c12e345f6aee11bfcfb934ddd67eed36551ce3cad771"
+    assert read_problem(write_spec(folder, valid_spec())).digest == digest
+
+
 def test_what_is_assumed_of_an_external_judge_is_said(folder: Path) -> None:
     problem = read_problem(write_spec(folder, changed("judge", {"kind": "external"})))
     assert (problem.judge.kind, problem.judge.placement) == ("llm", "external")
