@@ -5,9 +5,10 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
-from cascadia_judge.probe.kv_state import HALF, MAGIC, VERSION
 from cascadia_judge.probe.reading import Readings
 
+MAGIC, VERSION, HALF = 0x67677371, 4, 1
+"""As llama.cpp writes them (`LLAMA_STATE_SEQ_MAGIC`, its version, `GGML_TYPE_F16`), whatever is read here."""
 LAYERS, WIDTH = 5, 16
 
 

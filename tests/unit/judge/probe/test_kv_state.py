@@ -38,6 +38,7 @@ def test_a_reading_is_the_questions_end_the_answers_mean_and_its_last_token() ->
         (b"GGUF" + bytes(40), "no saved slot of version"),
         (saved(VALUES)[:900], "ends too early|another length"),
         (saved(VALUES) + b"more", "another length"),
+        (saved(VALUES, kind=0), "not float16"),
         (saved(VALUES, kind=8), "not float16"),
         (saved(VALUES[:, :0]), "holds no tokens"),
         (saved(VALUES, transposed=1), "another order than by token"),

@@ -76,12 +76,12 @@ def test_who_has_spent_the_time_that_a_larger_stage_takes_has_the_answer_that_is
 
     async def main() -> None:
         small, large = Slowing("a"), Slowing("b")
-        small.after_s = large.after_s = 0.15
+        small.after_s = large.after_s = 0.3
         async with started(small.engine, large.engine):
             told = stages(small.engine, large.engine, thresholds=(70,))
             async with running(told, ScriptedGate({"a": 10.0})) as up:
                 assert (await up.chat()).headers["x-cascadia-stage"] == "large"
-                found = await up.chat(deadline_ms=DEADLINE_MS)
+                found = await up.chat(deadline_ms=550)
         assert (found.status_code, found.headers["x-cascadia-stage"]) == (200, "small")
         assert found.headers["x-cascadia-stopped"] == "deadline"
         assert len(large.engine.requests) == 1
