@@ -93,23 +93,11 @@ def test_where_the_last_stage_fails_the_best_earlier_answer_is_marked() -> None:
 
 
 def test_who_has_no_time_left_for_a_slow_stage_has_the_answer_before_it() -> None:
-<<<<<<< HEAD
-=======
-    async def late(_: FakeEngine, __: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(0.6)
-        send(writer, 200, classification([LARGE]))
-
->>>>>>> 6aa1b3b9 (Say what of new samples of mutants is noticed; hold saved slots to llama.cpp's own numbers; leave late tests more room)
     async def main() -> None:
         engines = small(), classifier(lambda _: LARGE)
         async with started(*engines), running(two(*engines)) as router:
-<<<<<<< HEAD
             router.router.stages[1].admission.times.took(60.0)
             found = await classify(router, input="hard", deadline_ms=30_000)
-=======
-            assert (await classify(router, input="hard")).headers["x-cascadia-stage"] == "large"
-            found = await classify(router, input="hard too", deadline_ms=400)
->>>>>>> 6aa1b3b9 (Say what of new samples of mutants is noticed; hold saved slots to llama.cpp's own numbers; leave late tests more room)
         assert (found.status_code, found.headers["x-cascadia-stopped"]) == (200, "deadline")
         assert found.headers["x-cascadia-stage"] == "small"
         assert engines[1].requests == []
