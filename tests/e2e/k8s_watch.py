@@ -72,7 +72,9 @@ def watching(on: Cluster, namespace: str) -> Iterator[Seen]:
     headers = {"authorization": f"Bearer {on.token}"}
     version = start["metadata"]["resourceVersion"]
     with httpx.Client(base_url=on.url, headers=headers, verify=False, timeout=None) as client:
-        request = client.build_request("GET", path, params={"watch": "1", "resourceVersion": version})
+        # Unless told otherwise a server ends a watch after half an hour to an hour.
+        told = {"watch": "1", "resourceVersion": version, "timeoutSeconds": "86400"}
+        request = client.build_request("GET", path, params=told)
         stream = client.send(request, stream=True)
 
         def read() -> None:
