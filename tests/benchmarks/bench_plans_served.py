@@ -31,11 +31,14 @@ from cascadia.demo.questions.question import Question
 from cascadia.demo.questions.questions import training_questions
 from cascadia.demo.stages import ENCODER, PREFIX_TOKENS, SLOTS, STAGES, free_cores
 from cascadia.domain.plan import Plan
+from cascadia.domain.problem import Problem
 from cascadia.domain.quality import QualityTable
 from cascadia.domain.workload import Floats
+from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import plan
+from cascadia.planner.problem.join import Context, join
 from cascadia.planner.problem.read import read_problem
-from cascadia.planner.replay.replay import replay as simulated
+from cascadia.planner.replay.replay import gate_decisions, redeployed
 from cascadia_sim.iteration.timing import PS_PER_S
 from cascadia_traces.trace import Trace
 from tests.benchmarks.report_table import markdown
@@ -80,6 +83,17 @@ class Row:
         )
 
 
+def simulated(made: Plan, problem: Problem, trace: Trace) -> tuple[Floats, Floats]:
+    """Seconds until each answer, from its question and from the start. Once, as it is served: not in as many rounds as
+    it takes to settle, which a plan is told by."""
+    contexts = tuple(Context(stage.name, stage.max_model_len) for stage in made.stages)
+    workload, _ = join(trace, problem.quality, seed=made.seed, contexts=contexts)
+    once = replace(problem, workload=workload)
+    decided = gate_decisions(made, problem.quality, workload.row)
+    run = Simulator.of(once).run(redeployed(made, once), decided)
+    return run.latency_ps / PS_PER_S, run.finish_ps / PS_PER_S
+
+
 def trace_of(
     table: QualityTable, questions: Sequence[Question], at_s: Sequence[float], rows: Sequence[int]
 ) -> Trace:
@@ -105,8 +119,9 @@ async def _warm(fleet: Fleet) -> None:
             await warm_up(engine.url, stage, SLOTS)
 
 
-def served(folder: Path, made: Plan, table: QualityTable, weights: dict[str, Path], requests: int) -> Row:
+def served(folder: Path, made: Plan, problem: Problem, weights: dict[str, Path], requests: int) -> Row:
     """The plan simulated on questions of its table, and on the engines."""
+    table = problem.quality
     there = known(table)
     random = np.random.default_rng(SEED)
     rows = random.choice(sorted(there), requests).tolist()
@@ -114,12 +129,8 @@ def served(folder: Path, made: Plan, table: QualityTable, weights: dict[str, Pat
     at_s = arrivals_s(requests, made.predicted.rate_rps)
     at_once = [0.001 * k for k in range(requests)]
 
-    def told(when_s: Sequence[float]) -> tuple[Floats, Floats]:
-        trace = trace_of(table, questions, when_s, rows)
-        run = simulated(made, trace, folder=folder, table=table).run
-        n = len(trace)
-        return run.latency_ps[:n] / PS_PER_S, run.finish_ps[:n] / PS_PER_S
-
+    told_s, _ = simulated(made, problem, trace_of(table, questions, at_s, rows))
+    _, ended_s = simulated(made, problem, trace_of(table, questions, at_once, rows))
     with TemporaryDirectory() as logs, Children(Path(logs)) as children:
         fleet = start_fleet(children, made, folder, weights, 0)
         children.wait(limit_s=PATIENCE_S)
@@ -131,8 +142,6 @@ def served(folder: Path, made: Plan, table: QualityTable, weights: dict[str, Pat
 
         took_s, all_s = took(at_s), took(at_once)
     whole_s = float((np.array(at_once) + all_s).max())
-    told_s, _ = told(at_s)
-    _, ended_s = told(at_once)
     return Row(made, told_s, took_s, requests / float(ended_s.max()), requests / whole_s)
 
 
@@ -165,7 +174,7 @@ def main() -> int:
                 spec = write_example(folder, speeds.paths, weights, load * speeds.rate_rps)
                 problem = read_problem(spec)
                 problem = replace(problem, objective=replace(problem.objective, quality_min=bar))
-                rows.append(served(folder, plan(problem).plan, problem.quality, weights, options.requests))
+                rows.append(served(folder, plan(problem).plan, problem, weights, options.requests))
                 print(*rows[-1].cells, file=sys.stderr, flush=True)
     columns = (
         *("bar", "requests/s", "replicas", "p50 simulated, s", "served", "p95 simulated, s", "served"),
