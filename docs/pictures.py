@@ -26,12 +26,11 @@ REPORT = {
 }
 """Heights in pixels, and what is styled otherwise than in the report."""
 WHAT_IF = (1240, 1010)
-STARTS_S = 5.0
 
 
 def draw_report(folder: Path) -> None:
     """Pictures of the bundled plan's report, which is made in `folder`."""
-    from tests.e2e.browser import PROGRAM
+    from tests.e2e.browser import look
 
     command = [str(CASCADIA), "demo", "--plan-only", "--out", str(folder / "plan")]
     headline = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[0]
@@ -39,12 +38,8 @@ def draw_report(folder: Path) -> None:
     for name, (height, style) in REPORT.items():
         page, picture = folder / "page.html", folder / name
         page.write_text(report.replace("</head>", f"<style>{style}</style></head>"), encoding="utf-8")
-        flags = ("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars")
-        where = (f"--user-data-dir={folder / 'profile'}", f"--screenshot={picture}")
-        size = (f"--window-size={WIDTH},{height}", "--virtual-time-budget=6000")
-        subprocess.run(
-            [str(PROGRAM), *flags, *where, *size, page.as_uri()], check=True, capture_output=True, timeout=120
-        )
+        seen = look(page.as_uri(), folder / "profile", picture=picture, size=(WIDTH, height))
+        asyncio.run(seen)
         (IMAGES / name).write_bytes(titled(picture.read_bytes(), headline))
 
 
@@ -54,16 +49,17 @@ async def draw_what_if(folder: Path) -> None:
     from tests.e2e.browser import opened
 
     port = free_port()
-    asked = ("ui", "chat-16-gpus.yaml", "--port", str(port), "--quiet")
-    serving = await asyncio.create_subprocess_exec(str(CASCADIA), *asked, cwd=DOCS / "examples")
+    asked = ("ui", "chat-16-gpus.yaml", "--port", str(port))
+    out = asyncio.subprocess.PIPE
+    serving = await asyncio.create_subprocess_exec(str(CASCADIA), *asked, cwd=DOCS / "examples", stdout=out)
     try:
-        url = f"http://127.0.0.1:{port}/"
+        assert serving.stdout is not None
+        await serving.stdout.readline()  # said once it listens
         async with opened("about:blank", folder / "profile") as page:
             width, height = WHAT_IF
             size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
             await page.send("Emulation.setDeviceMetricsOverride", **size)
-            await asyncio.sleep(STARTS_S)
-            await page.send("Page.navigate", url=url)
+            await page.send("Page.navigate", url=f"http://127.0.0.1:{port}/")
             await page.until("document.getElementById('headline')?.textContent")
             headline = str(await page.value("document.getElementById('headline').textContent"))
             shot = await page.send("Page.captureScreenshot", format="png")

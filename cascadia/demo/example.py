@@ -25,6 +25,8 @@ from cascadia.demo.stages import (
     STAGES,
     Stage,
 )
+from cascadia.domain.quality import QualityTable
+from cascadia.domain.workload import Floats, Ints
 from cascadia.files.text import write_whole
 from cascadia.planner.problem.quality_file import read_quality
 from cascadia_traces.formats.writing import write_trace
@@ -84,12 +86,17 @@ def _trace(quality: Path) -> Trace:
     table = read_quality(quality, tuple(stage.name for stage in STAGES))
     random = np.random.default_rng(TRACE_SEED)
     row = random.integers(len(table), size=TRACE_REQUESTS)
+    return trace_of(table, row, np.cumsum(random.exponential(1.0, TRACE_REQUESTS)))
+
+
+def trace_of(table: QualityTable, row: Ints, arrival_s: Floats) -> Trace:
+    """Questions in rows [n] of the table, asked at `arrival_s` [n]."""
     return Trace(
-        arrival_s=np.cumsum(random.exponential(1.0, TRACE_REQUESTS)),
+        arrival_s=arrival_s,
         input_tokens=table.input_tokens[0, row].astype(np.int64),
         output_tokens=table.output_tokens[0, row].astype(np.int64),
         prompt_id=tuple(table.prompt_ids[each] for each in row),
-        prefix_tokens=np.full(TRACE_REQUESTS, PREFIX_TOKENS, np.int64),
+        prefix_tokens=np.full(len(row), PREFIX_TOKENS, np.int64),
     )
 
 

@@ -8,7 +8,8 @@ import yaml
 
 from cascadia.clients.processes.ports import free_port
 from cascadia.demo.children import Child, Children
-from cascadia.demo.stages import ENCODER, HEAD, LARGE, STAGES, cascadia_command, cores, engine_command
+from cascadia.demo.measuring.replay import warm_up
+from cascadia.demo.stages import ENCODER, HEAD, LARGE, SLOTS, STAGES, cascadia_command, cores, engine_command
 from cascadia.domain.plan import Plan
 from cascadia.render.compose.router_file import router_document
 
@@ -77,6 +78,13 @@ def start_fleet(
     file.write_text(yaml.safe_dump(document, sort_keys=False))
     router = children.start("router", cascadia_command("serve", str(file), "--quiet"), at)
     return Fleet(engines, frozenset(unplanned), judge, router)
+
+
+async def warm_up_all(fleet: Fleet) -> None:
+    """Each engine's slots get the beginning of its prompts."""
+    for stage, engines in fleet.engines.items():
+        for engine in engines:
+            await warm_up(engine.url, stage, SLOTS)
 
 
 def _judge_command(encoder: Path, port: int) -> list[str]:

@@ -22,14 +22,14 @@ from cascadia.clients.hub.catalogue import model_named
 from cascadia.clients.hub.fetch import fetch
 from cascadia.demo.calibrate import calibrate, kept_speeds
 from cascadia.demo.children import Children
-from cascadia.demo.example import write_example
-from cascadia.demo.fleet import Fleet, start_fleet
-from cascadia.demo.measuring.replay import arrivals_s, warm_up
+from cascadia.demo.example import trace_of, write_example
+from cascadia.demo.fleet import start_fleet, warm_up_all
+from cascadia.demo.measuring.replay import arrivals_s
 from cascadia.demo.measuring.replay import replay as asked
 from cascadia.demo.measuring.rows import prompt_id
 from cascadia.demo.questions.question import Question
 from cascadia.demo.questions.questions import training_questions
-from cascadia.demo.stages import ENCODER, PREFIX_TOKENS, SLOTS, STAGES, free_cores
+from cascadia.demo.stages import ENCODER, STAGES, free_cores
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.domain.quality import QualityTable
@@ -94,18 +94,6 @@ def simulated(made: Plan, problem: Problem, trace: Trace) -> tuple[Floats, Float
     return run.latency_ps / PS_PER_S, run.finish_ps / PS_PER_S
 
 
-def trace_of(
-    table: QualityTable, questions: Sequence[Question], at_s: Sequence[float], rows: Sequence[int]
-) -> Trace:
-    return Trace(
-        arrival_s=np.array(at_s),
-        input_tokens=table.input_tokens[0, rows].astype(np.int64),
-        output_tokens=table.output_tokens[0, rows].astype(np.int64),
-        prompt_id=tuple(prompt_id(question) for question in questions),
-        prefix_tokens=np.full(len(rows), PREFIX_TOKENS, np.int64),
-    )
-
-
 def known(table: QualityTable) -> dict[int, Question]:
     """Questions by their row in the table."""
     rows = {name: row for row, name in enumerate(table.prompt_ids)}
@@ -113,28 +101,20 @@ def known(table: QualityTable) -> dict[int, Question]:
     return {rows[prompt_id(question)]: question for question in every if prompt_id(question) in rows}
 
 
-async def _warm(fleet: Fleet) -> None:
-    for stage, engines in fleet.engines.items():
-        for engine in engines:
-            await warm_up(engine.url, stage, SLOTS)
-
-
 def served(folder: Path, made: Plan, problem: Problem, weights: dict[str, Path], requests: int) -> Row:
     """The plan simulated on questions of its table, and on the engines."""
-    table = problem.quality
-    there = known(table)
-    random = np.random.default_rng(SEED)
-    rows = random.choice(sorted(there), requests).tolist()
+    there = known(problem.quality)
+    rows = np.random.default_rng(SEED).choice(sorted(there), requests)
     questions = [there[row] for row in rows]
     at_s = arrivals_s(requests, made.predicted.rate_rps)
     at_once = [0.001 * k for k in range(requests)]
 
-    told_s, _ = simulated(made, problem, trace_of(table, questions, at_s, rows))
-    _, ended_s = simulated(made, problem, trace_of(table, questions, at_once, rows))
+    told_s, _ = simulated(made, problem, trace_of(problem.quality, rows, np.array(at_s)))
+    _, ended_s = simulated(made, problem, trace_of(problem.quality, rows, np.array(at_once)))
     with TemporaryDirectory() as logs, Children(Path(logs)) as children:
         fleet = start_fleet(children, made, folder, weights, 0)
         children.wait(limit_s=PATIENCE_S)
-        asyncio.run(_warm(fleet))
+        asyncio.run(warm_up_all(fleet))
 
         def took(when_s: Sequence[float]) -> Floats:
             answers = asyncio.run(asked(fleet.router.url, "cascadia", questions, when_s))

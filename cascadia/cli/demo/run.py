@@ -24,12 +24,12 @@ from cascadia.cli.demo.table import (
 from cascadia.cli.shared.linux import needs_linux
 from cascadia.cli.shared.output import Output, write
 from cascadia.demo.children import Children
-from cascadia.demo.fleet import Fleet, start_fleet
+from cascadia.demo.fleet import Fleet, start_fleet, warm_up_all
 from cascadia.demo.measuring.measured import Pass
-from cascadia.demo.measuring.replay import arrivals_s, replay, warm_up
+from cascadia.demo.measuring.replay import arrivals_s, replay
 from cascadia.demo.questions.question import Question
 from cascadia.demo.questions.questions import demo_questions
-from cascadia.demo.stages import ENCODER, LARGE, SLOTS, STAGES, free_cores
+from cascadia.demo.stages import ENCODER, LARGE, STAGES, free_cores
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.extras import install
@@ -139,9 +139,7 @@ def _started(
         fleet = start_fleet(children, plan, out, weights, port, api)
         children.wait(lambda text: step(None, text))
         step(None, "warming up")
-        for stage, engines in fleet.engines.items():
-            for engine in engines:
-                asyncio.run(warm_up(engine.url, stage, SLOTS))
+        asyncio.run(warm_up_all(fleet))
     return fleet
 
 

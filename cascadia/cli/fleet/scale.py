@@ -49,7 +49,7 @@ def _room(kind: "Kind", counts: "Counter[Kind]", gpus: int) -> int:
 async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output: Output) -> "list[Step]":
     from cascadia.controller.local.backend import LocalBackend
     from cascadia.controller.move.backend import foreseen, move
-    from cascadia.controller.move.state import Desired
+    from cascadia.controller.move.state import Desired, gpus_of
 
     backend = LocalBackend(folder)
     observed = await backend.observe()
@@ -60,10 +60,8 @@ async def _scale(folder: Path, stage: str, replicas: int, dry_run: bool, output:
         raise BadInput(stage, "no replica of it runs here", f"there are {known or 'none'}")
     others = sum(counts[kind] for kind in kinds[1:])
     if replicas > (most := others + _room(kinds[0], counts, observed.gpus.get(kinds[0].pool, 0))):
-        gpus = "cores" if kinds[0].pool == "cpu" else f"GPUs of {kinds[0].pool}"
-        raise BadInput(
-            "REPLICAS", f"the {gpus} hold {most} of {stage}, not {replicas}", f"write at most {most}"
-        )
+        what = f"the {gpus_of(kinds[0].pool)} hold {most} of {stage}, not {replicas}"
+        raise BadInput("REPLICAS", what, f"write at most {most}")
     counts[kinds[0]] = max(0, replicas - others)
     for kind in reversed(kinds[1:]):
         counts[kind] -= max(0, min(counts[kind], sum(counts[k] for k in kinds) - replicas))

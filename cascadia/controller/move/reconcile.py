@@ -26,7 +26,7 @@ from typing import NamedTuple
 from cascadia.controller.move.bin_packing import NoRoom, with_room
 from cascadia.controller.move.evacuate import evacuation
 from cascadia.controller.move.order import Add, Move, Needs, Remove, Switch, Task, best_order, find_order
-from cascadia.controller.move.state import Desired, Kind, Observed, Replica, needed_rps
+from cascadia.controller.move.state import Desired, Kind, Observed, Replica, gpus_of, needed_rps
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.domain.errors import CascadiaError
 
@@ -104,8 +104,7 @@ def _check_gpus(observed: Observed, desired: Desired) -> None:
     for pool in sorted({kind.pool for kind in desired.counts}):
         there = observed.gpus.get(pool, 0)
         if desired.gpus(pool) > there:
-            kind = "cores" if pool == "cpu" else f"GPUs of {pool}"
-            what = f"the plan takes {desired.gpus(pool)} {kind}, and there are {there}"
+            what = f"the plan takes {desired.gpus(pool)} {gpus_of(pool)}, and there are {there}"
             raise Blocked(f"{what}; plan for what is there")
 
 

@@ -160,6 +160,11 @@ class Desired:
         return self.capacity_rps.get(kind, 1.0)
 
 
+def gpus_of(pool: str) -> str:
+    """What a pool has, in words."""
+    return "cores" if pool == "cpu" else f"GPUs of {pool}"
+
+
 def reached(observed: Observed, desired: Desired) -> bool:
     """Tells whether there is nothing left to do."""
     alive = observed.ready_kinds()
