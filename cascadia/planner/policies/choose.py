@@ -172,14 +172,16 @@ def _bound_below(name: str, kind: Kind, wanted: Wanted) -> int:
 
 
 def _infeasible(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Infeasible:
-    tried = [found for kind in kinds if (found := on_workers(name, kind, kind.most, wanted)) is not None]
+    # Sets of models that cannot reach the bar are not weighed for it: how near one comes only a search without it tells.
+    most = replace(wanted, accuracy_min=None)
+    tried = [found for kind in kinds if (found := on_workers(name, kind, kind.most, most)) is not None]
     if not tried:
         least_s = min(model.latency_s[0] for kind in kinds for model in kind.models)
         return Infeasible(
             f"no model of group {name!r} answers within objective.latency_max_s {wanted.slo_s:g}",
             f"the fastest takes {least_s:g} s",
         )
-    best = max(tried, key=lambda chosen: wanted.merit(chosen.outcome))
+    best = max(tried, key=lambda chosen: most.merit(chosen.outcome))
     on = f"{best.group.workers} workers of kind {best.kind.name!r}"
     if best.outcome.late > wanted.late_max:
         return Infeasible(

@@ -176,6 +176,22 @@ def test_what_cannot_be_had_says_what_comes_nearest(wanted: Wanted, says: str) -
     assert says in str(error.value)
 
 
+def test_one_model_more_makes_what_comes_nearest_no_less() -> None:
+    def linear(name: str, accuracy: float, first_s: float, each_s: float) -> ModelProfile:
+        return ModelProfile(name, accuracy, tuple(first_s + each_s * n for n in range(32)))
+
+    two = (linear("small", 63.2, 0.0118, 0.00925), linear("large", 72.6, 0.0489, 0.01474))
+    more = (*two, linear("between", 70.0, 0.04873, 0.01949))
+    wanted = Wanted(unit_arrivals(n=8_000) / 600, slo_s=0.1, late_max=0.01, accuracy_min=66.9)
+
+    def nearest(models: tuple[ModelProfile, ...]) -> float:
+        with pytest.raises(Infeasible) as error:
+            choose("guard", [Kind("cpu", models, most=8)], wanted)
+        return float(str(error.value).rsplit(" ", 1)[1])
+
+    assert nearest(more) >= nearest(two)
+
+
 def test_loads_are_those_of_the_window_by_which_policies_are_looked_up() -> None:
     arrival_s = np.concatenate([np.arange(0, 10, 0.01), np.arange(10, 20, 0.002)])
     low, high = loads(arrival_s)
