@@ -15,6 +15,8 @@ from cascadia.controller.move.state import Routing
 from cascadia.domain.errors import BadInput, CascadiaError
 
 SOCKET = "control.sock"
+ANOTHER_VERSION = "is of a fleet that another version of cascadia started"
+BEGIN_ANEW = "end it with `cascadia down`, then start it with `cascadia up PLAN --resume`"
 MOST_BYTES = 64 * 2**20
 
 
@@ -68,13 +70,19 @@ async def ask(folder: Path, what: str, **members: Any) -> dict[str, Any]:
     return answer
 
 
+def another_version(folder: Path) -> BadInput:
+    """The refusal of a fleet whose words are not this version's."""
+    return BadInput(str(folder), ANOTHER_VERSION, BEGIN_ANEW)
+
+
 async def _answer(fleet: LocalFleet, asked: Mapping[str, Any], down: Callable[[], None]) -> dict[str, Any]:
     try:
         return await _done(fleet, asked, down)
     except (CascadiaError, OSError) as error:  # the latter: a full disk, or too few descriptors
         return {"error": str(error)}
     except (KeyError, TypeError) as error:
-        return {"error": f"cannot be understood: {error}"}
+        told = f"cannot be understood: {error}"
+        return {"error": f"{told}; where another version of cascadia started this fleet, {BEGIN_ANEW}"}
 
 
 async def _done(fleet: LocalFleet, asked: Mapping[str, Any], down: Callable[[], None]) -> dict[str, Any]:

@@ -156,10 +156,10 @@ class LocalEngines:
     async def metrics(self) -> Mapping[str, tuple[Kind, str]]:
         try:
             document = await ask(self._folder, "observe")
+            ready = [r for r in observed_of(document, self._folder).replicas if r.state == "ready"]
         except CascadiaError:
             return {}
         urls = {replica["name"]: replica["url"] for replica in document["replicas"]}
-        ready = [r for r in observed_of(document).replicas if r.state == "ready"]
         return await metrics_of({r.name: (r.kind, urls[r.name]) for r in ready})
 
 
