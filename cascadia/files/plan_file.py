@@ -1,5 +1,6 @@
 """`plan.json`: a plan written and read back. Reading trusts nothing."""
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ from cascadia_sim.hardware.own import BadGpu
 MAX_BYTES = 100_000_000
 MOST_YAML = 100_000
 _NOT_A_PLAN = "name a plan.json that `cascadia plan` wrote"
+
+_OR_NEWER = "where a newer cascadia wrote it, upgrade cascadia, or plan anew"
 
 
 class _PlanFile(BaseModel):
@@ -70,7 +73,10 @@ def parse_plan(text: str, where: str) -> Plan:
     try:
         plan = _PlanFile.model_validate_json(f'{{"plan": {text}}}').plan
     except ValidationError as error:
-        raise bad_input(error, _PlanFile, where, within=1) from None
+        found = bad_input(error, _PlanFile, where, within=1)
+        if found.what == "unknown key":
+            found = replace(found, instead=f"{found.instead}; {_OR_NEWER}")
+        raise found from None
     except BadGpu as error:
         raise BadInput(f"{where}: own_gpu.{error.where}", error.what, error.instead) from None
     check_plan(plan, where)

@@ -29,8 +29,20 @@ def read_trace_for(
             if rate_rps is None:
                 # As asked: stretched to what came of that, times would differ in their last digits.
                 rate_rps = plan.predicted.rate_rps if plan.objective.goal == "rate" else rules.rate_rps
+        elif plan is not None and rules is None and rate_rps is None:
+            notes.extend(_of_another_rate(plan, trace))
         trace = trace if rate_rps is None else at_rate(trace, rate_rps, "--rate")
     return trace, tuple(notes)
+
+
+def _of_another_rate(plan: Plan, trace: Trace) -> Iterator[str]:
+    """A note on a plan older than version 3, which does not say what it was planned on."""
+    planned_rps = plan.predicted.rate_rps
+    if abs(trace.rate_rps - planned_rps) > 0.01 * planned_rps:
+        yield (
+            f"the plan is of an older version and does not name its trace, so this one's own rate stands;"
+            f" it was planned for {planned_rps:g} requests/s: --rate {planned_rps:g}"
+        )
 
 
 @contextmanager

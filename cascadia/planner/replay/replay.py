@@ -34,6 +34,7 @@ from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.gears.played import play
 from cascadia.planner.problem.join import Context, join
 from cascadia.planner.problem.models import find_architecture
+from cascadia.planner.replay.other_calibrations import other_calibrations
 from cascadia.planner.routing.routings import ACCEPTS_ALL, SKIPS_NONE, Bools, Decisions, Ints, decided
 from cascadia.planner.search.context import longest_request
 from cascadia.planner.stability.capacity_shares import Capacities
@@ -125,7 +126,7 @@ def replay(
         ladder, settings = Ladder(()), [settled.decided]
     played = play(simulator, found, settings, ladder)
     run, decisions = played.run, played.decided
-    notes = (*notes, *_notes(plan, table, rounds))
+    notes = (*notes, *_notes(plan, table, rounds), *other_calibrations(plan, problem))
     quality = _quality(plan, table, decisions, simulator.problem)
     shares = Capacities().shares(
         simulator.problem if geared else problem, found, decisions if geared else own

@@ -105,7 +105,10 @@ CASES = {
         edited("version", FORMAT_VERSION + 1),
         "was made by a newer version of cascadia (format 4, known: 3); upgrade cascadia, or plan anew",
     ),
-    "an unknown key": (edited("stages.0.nmae", 1), "stages[0].nmae: unknown key; did you mean 'name'?"),
+    "an unknown key": (
+        edited("stages.0.nmae", 1),
+        "stages[0].nmae: unknown key; did you mean 'name'?; where a newer cascadia wrote it, upgrade cascadia",
+    ),
     "a wrong type": (edited("seed", "7"), "seed: must be a whole number, is '7'; remove the quotes"),
     "NaN": (edited("wall_s", float("nan")), "wall_s: must be a finite number, is nan"),
     "too few thresholds": (

@@ -58,7 +58,13 @@ def test_what_this_version_tells_is_read(tmp_path: Path) -> None:
         {"replicas": [{"name": "small-0"}]},
         {"routing": {"stages": ["small"]}},
     ],
-    ids=["a launch lacks a member", "one too many", "a kind has one too many", "a replica lacks one", "gates"],
+    ids=[
+        "a launch lacks a member",
+        "one too many",
+        "a kind has one too many",
+        "a replica lacks one",
+        "gates",
+    ],
 )
 def test_who_tells_more_or_less_is_of_another_version(tmp_path: Path, change: dict[str, Any]) -> None:
     with pytest.raises(BadInput) as told:
@@ -84,5 +90,5 @@ def test_a_fleet_says_what_to_do_where_it_is_told_what_it_does_not_know(tmp_path
         async with listening(LocalFleet(tmp_path, {"here": (0,)}), lambda: None):
             await ask(tmp_path, "start", name="small-0", launch=LAUNCH | {"warm": True})
 
-    with pytest.raises(FleetError, match="warm.*another version of cascadia.*`cascadia down`"):
+    with pytest.raises(FleetError, match=r"warm.*another version of cascadia.*`cascadia down`"):
         asyncio.run(main())
