@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cascadia.dispatch import prefix_affinity
 from cascadia.dispatch.answer_length import AnswerLength
 from cascadia.dispatch.least_outstanding import LeastOutstanding
 from cascadia.dispatch.prefix_affinity import PrefixAffinity, point_of
@@ -121,6 +122,49 @@ def test_a_replica_that_leaves_moves_its_own_prefixes_only() -> None:
     moved = [p for p in prefixes if fewer[balancer.choose(fewer, 10, p)].name != before[p]]
     assert moved
     assert all(before[p] == "r3" for p in moved)
+
+
+def test_who_is_full_for_a_while_keeps_its_points_and_none_is_hashed_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    hashed: list[bytes] = []
+    monkeypatch.setattr(
+        prefix_affinity, "point_of", lambda content: hashed.append(content) or point_of(content)
+    )
+    replicas, balancer = fakes([1] * 100), PrefixAffinity()
+    home = {k: balancer.choose(replicas, 10, point_of(b"%d" % k)) for k in range(100)}
+    assert len(hashed) == 100 * 100
+    for k, full in home.items():
+        others = replicas[:full] + replicas[full + 1 :]
+        assert others[balancer.choose(others, 10, point_of(b"%d" % k))] is not replicas[full]
+    assert home == {k: balancer.choose(replicas, 10, point_of(b"%d" % k)) for k in home}
+    assert len(hashed) == 100 * 100
+
+
+def test_who_was_no_candidate_for_long_leaves_the_ring_when_others_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(prefix_affinity, "FORGOTTEN", 3)
+    replicas, balancer = fakes([1, 1, 1, 1]), PrefixAffinity()
+    balancer.choose(replicas[:3], 10, 1)
+    for _ in range(3):
+        balancer.choose(replicas[1:3], 10, 1)
+    balancer.choose(replicas[1:], 10, 1)
+    assert {name for _, name in balancer._ring} == {"r1", "r2", "r3"}
+
+
+@settings(max_examples=examples(20))
+@given(st.lists(st.lists(st.sampled_from([0, 1, 2, 5]), min_size=4, max_size=4), min_size=2, max_size=6))
+def test_whatever_replicas_came_and_went_shares_are_by_weight_within_a_quarter(past: list[list[int]]) -> None:
+    balancer = PrefixAffinity()
+    for weights in [*past, [2, 2, 2, 2]]:
+        now = [r for r, w in zip(fakes([max(1, w) for w in weights]), weights, strict=True) if w]
+        if now:
+            balancer.choose(now, 1, 1)
+    counts = Counter(name for _, name in balancer._ring)
+    assert len(counts) == 4
+    assert len(set(counts.values())) == 1
+    assert 100 / 1.25 <= counts["r0"] <= 100 * 1.25
 
 
 def test_one_hot_prefix_spills_over_instead_of_drowning_its_replica() -> None:
