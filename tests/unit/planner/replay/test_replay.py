@@ -111,6 +111,15 @@ def test_without_the_table_prompt_ids_say_nothing(made: Made, tmp_path: Path) ->
     assert shown == same
 
 
+def test_stages_whose_calibrations_are_no_more_those_of_the_plan_are_named(made: Made, tmp_path: Path) -> None:
+    assert made.plan.calibrations
+    assert not [note for note in replay(made.plan, TRACE, folder=tmp_path).notes if "calibrations of" in note]
+    name, then = next(iter(made.plan.calibrations.items()))
+    older = {**made.plan.calibrations, name: replace(then, error_tpot=then.error_tpot + 0.01)}
+    notes = replay(replace(made.plan, calibrations=older), TRACE, folder=tmp_path).notes
+    assert [note for note in notes if f"the calibrations of {name} are not those" in note]
+
+
 def test_writing_and_reading_changes_nothing(made: Made, tmp_path: Path) -> None:
     write_plan(made.plan, tmp_path / "plan.json")
     again = read_plan(tmp_path / "plan.json")
