@@ -18,6 +18,7 @@ there. Free places go to those that are due first, in the order of their rank.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
 from typing import ClassVar, NamedTuple
 
@@ -245,15 +246,29 @@ def _room(replica: PlacedCandidate) -> int:
 
 
 def _best_of_each_kind(replicas: Sequence[PlacedCandidate]) -> list[int]:
-    """Places of all replicas: of each kind the best, then of each the next, and so on; who has room, and less load."""
-    ranks: dict[str, int] = {}
-    ranked = []
-    for i in sorted(range(len(replicas)), key=lambda i: (_room(replicas[i]) <= 0, replicas[i].load)):
-        kind = replicas[i].kind
-        rank = ranks.get(kind, 0)
+    """Places of replicas: of each kind the best, then of each the next, and so on; who has room, and less load. All of
+    them, or at least the first `PLACES`.
+    """
+    # No call and no tuple for each: of 400 replicas it would take half of what a match may.
+    loads = [r.load for r in replicas]
+    free = [i for i, r in enumerate(replicas) if r.running < r.max_concurrency]
+    full = [i for i, r in enumerate(replicas) if r.running >= r.max_concurrency]
+    kinds = [r.kind for r in replicas]
+    ranks = dict.fromkeys(kinds, 0)
+    rounds: list[list[int]] = []
+    enough = PLACES // len(ranks) + 1
+    lacking = len(ranks)
+    for i in chain(sorted(free, key=loads.__getitem__), sorted(full, key=loads.__getitem__)):
+        kind = kinds[i]
+        rank = ranks[kind]
         ranks[kind] = rank + 1
-        ranked.append((rank, i))
-    return [i for _, i in sorted(ranked, key=lambda one: one[0])]
+        if rank == len(rounds):
+            rounds.append([])
+        rounds[rank].append(i)
+        lacking -= rank + 1 == enough
+        if not lacking:
+            break
+    return [i for each in rounds for i in each]
 
 
 def _is_due(one: Waiting, patience_s: float, now_s: float) -> bool:

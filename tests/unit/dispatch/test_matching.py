@@ -1,20 +1,25 @@
 """Matching: the assignment that costs least, who waits for what, and for how long at most."""
 
+import sys
 from dataclasses import dataclass
 from itertools import permutations
 from math import inf
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cascadia.dispatch.candidate import Asked
 from cascadia.dispatch.earliest_finish import Trial
 from cascadia.dispatch.latency_model import Coefficients, LatencyModel, Seen
-from cascadia.dispatch.matching import MOST_MATCH_S, OVERTAKEN, RESTS, WINDOW, Matching
+from cascadia.dispatch.matching import MOST_MATCH_S, OVERTAKEN, PLACES, RESTS, WINDOW, Matching
+from cascadia.dispatch.matching import _best_of_each_kind as best_of_each_kind
 from cascadia.dispatch.output_length import FEWEST, OutputLength
 from cascadia.dispatch.simulated import Known, Queued, SimulatedMatching
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.errors import BadInput
+from tests.examples import examples
 from tests.unit.sim.machines import machine
 
 FAST = Coefficients(0.05, 1e-3, 1e-3, 1e-4)
@@ -213,6 +218,41 @@ def test_of_very_many_replicas_the_best_of_each_kind_are_looked_at_and_none_is_l
         assert more or waiting.again_s > 0.0
         begun += more
     assert len({at for _, at in begun}) == 60
+
+
+@settings(max_examples=examples(50))
+@given(
+    st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 1), st.integers(0, 4)), min_size=1, max_size=90)
+)
+def test_the_places_looked_at_are_of_each_kind_the_next_best(rows: list[tuple[str, int, int]]) -> None:
+    replicas = [
+        Known(f"{i}", kind, 1, n, load=float(x), max_concurrency=1) for i, (kind, n, x) in enumerate(rows)
+    ]
+    ranked = sorted(range(len(rows)), key=lambda i: (*rows[i][1:], i))
+    rank = {i: sum(rows[j][0] == rows[i][0] for j in ranked[: ranked.index(i)]) for i in ranked}
+    order = sorted(ranked, key=rank.__getitem__)
+    assert best_of_each_kind(replicas)[:PLACES] == order[:PLACES]
+    assert len(best_of_each_kind(replicas)) >= min(PLACES, len(rows))
+
+
+def test_a_match_among_400_replicas_calls_no_more_functions_than_among_40() -> None:
+    def calls(count: int) -> int:
+        replicas, matching, seen = one_at_a_time(*["slow", "fast"] * (count // 2)), rule(), 0
+        matching.looks(replicas)
+
+        def count_calls(_frame: object, event: str, _what: object) -> None:
+            nonlocal seen
+            seen += event in ("call", "c_call")
+
+        sys.setprofile(count_calls)
+        try:
+            matching.match(queued(*[300] * 10), replicas, 0.0)
+        finally:
+            sys.setprofile(None)
+        return seen
+
+    # What sorts their loads asks for each by one call, which is C's own.
+    assert calls(400) - calls(40) < 2 * 360
 
 
 @dataclass
