@@ -45,6 +45,7 @@ class _Room:
 
     def __init__(self, observed: Observed, names: Mapping[str, Iterator[str]]) -> None:
         self._pools = {name: machine.pools for name, machine in observed.machines.items()}
+        self._machines: dict[str, list[str]] = {}
         self._names = names
         self._instead: dict[str, str] = {}
         """By the name of a replica that moved aside, the one that took its place."""
@@ -94,12 +95,16 @@ class _Room:
         yield Start(name, kind, self.on[name][0] if kind.pods == 1 else "")
 
     def _least_aside(self, name: str, kind: Kind) -> _Aside:
+        here: dict[str, list[str]] = {}
+        for each in self.ready:
+            if len(self.on[each]) == 1 and self.kinds[each].pods == 1:
+                here.setdefault(self.on[each][0], []).append(each)
         found = [
             aside
             for machine in self._of(kind.pool)
             # Few large ones or many small ones: neither order takes the fewest GPUs on all machines.
             for order in (1, -1)
-            if (aside := self._aside(machine, gpus_of_pod(kind), order)) is not None
+            if (aside := self._aside(machine, here.get(machine, ()), gpus_of_pod(kind), order)) is not None
         ]
         if not found:
             free = ", ".join(f"{self.free[machine]} on {machine}" for machine in self._of(kind.pool))
@@ -109,16 +114,15 @@ class _Room:
             )
         return min(found, key=lambda aside: (aside.gpus, aside.machine))
 
-    def _aside(self, machine: str, wanted: int, order: int) -> _Aside | None:
-        """Replicas that leave `machine` so that it has `wanted` GPUs, the small first (1) or the large (-1)."""
+    def _aside(self, machine: str, here: Iterable[str], wanted: int, order: int) -> _Aside | None:
+        """Those of `here` that leave `machine` so that it has `wanted` GPUs, the small first (1) or the large (-1)."""
         free = dict(self.free)
-        here = [n for n in self.ready if self.on[n] == [machine] and self.kinds[n].pods == 1]
         leaving: list[tuple[str, str]] = []
         for name in sorted(here, key=lambda n: (order * self.kinds[n].gpus, n)):
             if free[machine] >= wanted:
                 break
             kind = self.kinds[name]
-            others = [other for other in self._of(kind.pool) if other != machine]
+            others = (other for other in self._of(kind.pool) if other != machine)
             if kind.gpus and (to := best_machine(free, others, kind.gpus)) is not None:
                 leaving.append((name, to))
                 free[to] -= kind.gpus
@@ -155,7 +159,10 @@ class _Room:
                 self.free[machine] += gpus_of_pod(self.kinds[name])
 
     def _of(self, pool: str) -> list[str]:
-        return sorted(machine for machine, pools in self._pools.items() if pool in pools)
+        # Asked for each replica of each machine that might be emptied, and always the same.
+        if pool not in self._machines:
+            self._machines[pool] = sorted(name for name, pools in self._pools.items() if pool in pools)
+        return self._machines[pool]
 
 
 def gpus_of_pod(kind: Kind) -> int:

@@ -225,3 +225,21 @@ def test_a_machine_is_emptied_wherever_one_can_be(observed: Observed, kind: Kind
 def test_machines_that_are_not_known_change_nothing() -> None:
     observed = replace(fleet((ONE, ONE), (ONE,)), machines={})
     assert [s for s in rollout(observed, wanted(small=3, large=1)).steps if isinstance(s, Drain)] == []
+
+
+def test_each_machine_is_asked_once_what_pools_it_is_of_however_many_move_aside() -> None:
+    asked: list[object] = []
+
+    class Pools(frozenset[str]):
+        def __contains__(self, pool: object) -> bool:
+            asked.append(pool)
+            return frozenset.__contains__(self, pool)
+
+    small, new = Kind("small", "h", 1, "a"), Kind("small", "h", 2, "b")
+    machines = {f"n{i}": Machine(8, Pools({"h"})) for i in range(9)}
+    replicas = tuple(Replica(f"small-{i}", small, "ready", on=(f"n{i % 8}",)) for i in range(48))
+    routing, need = Routing(("small",)), {"small": 40.0}
+    observed = Observed(replicas, {"h": 72}, routing, need, machines)
+    desired = Desired({new: 24}, routing, need, {small: 1.0, new: 2.0})
+    assert rollout(observed, desired).steps
+    assert len(asked) == len(machines)
