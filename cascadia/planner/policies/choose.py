@@ -172,7 +172,7 @@ def _bound_below(name: str, kind: Kind, wanted: Wanted) -> int:
 
 
 def _infeasible(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Infeasible:
-    # Sets of models that cannot reach the bar are not weighed for it: how near one comes only a search without it tells.
+    # Sets of models that cannot reach the bar are not weighed for it: how near they come is told by a search without.
     most = replace(wanted, accuracy_min=None)
     tried = [found for kind in kinds if (found := on_workers(name, kind, kind.most, most)) is not None]
     if not tried:
