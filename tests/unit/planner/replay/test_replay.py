@@ -111,7 +111,9 @@ def test_without_the_table_prompt_ids_say_nothing(made: Made, tmp_path: Path) ->
     assert shown == same
 
 
-def test_stages_whose_calibrations_are_no_more_those_of_the_plan_are_named(made: Made, tmp_path: Path) -> None:
+def test_stages_whose_calibrations_are_no_more_those_of_the_plan_are_named(
+    made: Made, tmp_path: Path
+) -> None:
     assert made.plan.calibrations
     assert not [note for note in replay(made.plan, TRACE, folder=tmp_path).notes if "calibrations of" in note]
     name, then = next(iter(made.plan.calibrations.items()))
