@@ -53,7 +53,8 @@ HISTOGRAMS = {
 
 def totals(text: str) -> Totals | None:
     """Totals of Prometheus' text format; None where it is of no engine that is known, or tells no times."""
-    found = samples(text)
+    # Nearly all that an engine tells is of buckets, which are not asked for here.
+    found = samples("\n".join(line for line in text.splitlines() if "_bucket{" not in line))
 
     def total(name: str) -> float | None:
         return sum(value for _, value in found[name]) if name in found else None

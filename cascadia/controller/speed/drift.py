@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from cascadia.controller.move.state import Kind
-from cascadia.controller.speed.speed import Speed, ratio_range, together
+from cascadia.controller.speed.speed import Speed, others, ratio_range, together
 
 SIBLINGS = 0.1
 """A replica that is slower than the others by less is as they are."""
@@ -43,11 +43,16 @@ def drifts(replicas: Mapping[str, Served]) -> list[Drift]:
 
 
 def _beside_siblings(sure: Mapping[str, Served]) -> Iterator[Drift]:
+    alike: dict[Kind, list[str]] = {}
     for name, replica in sure.items():
-        siblings = [r.speed for other, r in sure.items() if other != name and r.kind == replica.kind]
-        if not siblings:
+        alike.setdefault(replica.kind, []).append(name)
+    siblings: dict[str, Speed] = {}
+    for names in alike.values():
+        siblings |= dict(zip(names, others([sure[name].speed for name in names]), strict=True))
+    for name, replica in sure.items():
+        if not siblings[name].weight:
             continue
-        ratio, low, high = ratio_range(replica.speed, together(siblings))
+        ratio, low, high = ratio_range(replica.speed, siblings[name])
         if low > 1.0 + SIBLINGS:
             what = f"{name} takes {ratio:.2f} times as long as its siblings ({low:.2f} to {high:.2f})"
             yield Drift(name, what, {"replica": name, "stage": replica.stage, "factor": ratio})

@@ -12,8 +12,9 @@ of a replica's windows are averaged in their logarithms, with a memory that fade
 constant with forgetting (Ljung, System Identification, section 11.2), which also says how sure it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from math import exp, inf, log, sqrt
 
 from cascadia_sim.iteration.timing import PS_PER_S, ReplicaTiming
@@ -135,6 +136,16 @@ def together(speeds: "Sequence[Speed]") -> Speed:
         sum(s.second for s in speeds),
         sum(s.weights for s in speeds),
     )
+
+
+def others(speeds: "Sequence[Speed]") -> list[Speed]:
+    """For each the speed of all but it as one. Nothing is taken away from a sum, which would lose digits."""
+
+    def before(some: "Iterable[Speed]") -> list[Speed]:
+        return list(accumulate(some, lambda one, other: together((one, other)), initial=Speed()))
+
+    after = before(reversed(speeds))[-2::-1]
+    return [together(pair) for pair in zip(before(speeds), after, strict=False)]
 
 
 def ratio_range(one: Speed, other: Speed) -> tuple[float, float, float]:

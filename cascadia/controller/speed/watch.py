@@ -165,15 +165,19 @@ class LocalEngines:
 
 async def metrics_of(engines: Mapping[str, tuple[Kind, str]]) -> dict[str, tuple[Kind, str]]:
     """Metrics of the engines at these addresses, asked together; without those that do not answer."""
-    async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
-        texts = await asyncio.gather(*(_text(client, url) for _, url in engines.values()))
+    texts = await asyncio.gather(*(_text(url) for _, url in engines.values()))
     said = zip(engines.items(), texts, strict=True)
     return {name: (kind, text) for (name, (kind, _)), text in said if text is not None}
 
 
-async def _text(client: httpx.AsyncClient, url: str) -> str | None:
+async def _text(url: str) -> str | None:
+    # A client each: those that hang would keep the others from one pool, which asks for all of them at each change.
     try:
-        answer = await client.get(f"{url}/metrics")
-    except httpx.HTTPError:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False, verify=False) as client,
+        ):
+            answer = await client.get(f"{url}/metrics")
+    except (httpx.HTTPError, TimeoutError):
         return None
     return answer.text if answer.status_code == 200 else None

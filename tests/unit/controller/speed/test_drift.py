@@ -2,7 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +19,8 @@ from cascadia.controller.move.state import Kind
 from cascadia.controller.speed.as_served import plan_as_served, problem_as_served
 from cascadia.controller.speed.drift import Drift, Served, drifts
 from cascadia.controller.speed.expected import expected, key_of, learned_of
-from cascadia.controller.speed.speed import Speed
-from cascadia.controller.speed.watch import Lengths, SpeedWatch
+from cascadia.controller.speed.speed import Speed, others, together
+from cascadia.controller.speed.watch import Lengths, SpeedWatch, metrics_of
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
@@ -79,6 +81,95 @@ def test_a_stage_is_told_of_beyond_the_calibrations_error(times: float, told: bo
 
 def test_nothing_is_said_before_it_is_sure() -> None:
     assert drifts({"small-0": one(3.0, windows=3), "small-1": one(1.0, windows=3)}) == []
+
+
+def test_four_hundred_replicas_are_held_against_each_other_in_steps_as_many_as_they_are() -> None:
+    def calls(count: int) -> int:
+        fleet, seen = dict(zip(map(str, range(count)), [one(1.0)] * count, strict=True)), 0
+
+        def count_calls(_frame: object, event: str, _what: object) -> None:
+            nonlocal seen
+            seen += event in ("call", "c_call")
+
+        sys.setprofile(count_calls)
+        try:
+            drifts(fleet)
+        finally:
+            sys.setprofile(None)
+        return seen
+
+    assert calls(400) < 12 * calls(40)
+
+
+def test_the_others_speed_is_that_of_all_but_one() -> None:
+    speeds = [sure(times) for times in (0.9, 1.0, 1.1, 2.0)]
+    for i, rest in enumerate(others(speeds)):
+        assert rest.factor == pytest.approx(together(speeds[:i] + speeds[i + 1 :]).factor, rel=1e-12)
+        assert rest.error == pytest.approx(together(speeds[:i] + speeds[i + 1 :]).error, rel=1e-9)
+    assert others(speeds[:1]) == [Speed()]
+
+
+Answer = Callable[[asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def listening(answer: Answer) -> AsyncIterator[str]:
+    """The address of what answers so; at its end all connections are closed."""
+    under_way: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        under_way.add(task)
+        with suppress(OSError):
+            await reader.readuntil(b"\r\n\r\n")
+            await answer(writer)
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0, backlog=200) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        await asyncio.gather(*under_way)
+
+
+def test_engines_that_hang_keep_none_of_the_others_from_being_read() -> None:
+    async def main() -> None:
+        read = asyncio.Event()
+
+        async def hang(_: asyncio.StreamWriter) -> None:
+            await read.wait()
+
+        async def tell(writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok")
+            read.set()
+
+        async with listening(hang) as hangs, listening(tell) as tells:
+            # As many as a pool of connections has by default.
+            engines = {f"hangs-{i}": (ONE, hangs) for i in range(100)} | {"tells": (ONE, tells)}
+            try:
+                assert await metrics_of(engines) == {"tells": (ONE, "ok")}
+            finally:
+                read.set()
+
+    asyncio.run(main())
+
+
+def test_an_engine_that_never_ends_telling_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cascadia.controller.speed.watch.TIMEOUT_S", 0.05)
+
+    async def main() -> None:
+        async def drip(writer: asyncio.StreamWriter) -> None:
+            writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+            for _ in range(100):
+                writer.write(b"vllm:one 1.0\n")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+
+        async with listening(drip) as drips:
+            assert await metrics_of({"drips": (ONE, drips)}) == {}
+
+    asyncio.run(main())
 
 
 class FakeEngines:
