@@ -6,6 +6,7 @@ connections, breakers and health, queues) is shared between their active plans: 
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import cached_property
 from hashlib import blake2b
 
 import orjson
@@ -123,6 +124,11 @@ class ActivePlan:
     def judge(self) -> Stage | None:
         """The judge's engines; of an ensemble those of the first member that has some."""
         return self._judge.stages[0] if self._judge.stages else None
+
+    @cached_property
+    def digest(self) -> str:
+        """As of `digest_of`: with 400 replicas it takes 9 ms, and each look at `/ready` tells it."""
+        return digest_of(self.settings)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -52,10 +52,6 @@ class RouterState(Collector):
         running = _family("stage_in_flight", "Requests that replicas have in hand.", "stage")
         threshold = _family("stage_threshold", "In force; of the last stage it is not used.", "stage")
         cost = _family("stage_cost", "Of a token, on the scale that the configuration chose.", "stage")
-        state = _family("replica_state", "1 for the state that it is in.", "stage", "replica", "state")
-        ill = _family("replica_unhealthy", "1: why its health check fails.", "stage", "replica", "why")
-        opened = _family("replica_breaker_open", "1: left alone after failures.", "stage", "replica")
-        in_hand = _family("replica_in_flight", "Requests that it has in hand.", "stage", "replica")
         yield from _of_timed(router)
         for stage in router.all_stages:
             queue.add_metric((stage.name,), len(stage.wait_queue))
@@ -64,15 +60,31 @@ class RouterState(Collector):
                 threshold.add_metric((stage.name,), stage.settings.threshold)
             if stage.settings.cost is not None:
                 cost.add_metric((stage.name,), stage.settings.cost)
-            for replica in stage.replicas:
-                names = (stage.name, replica.name)
-                opened.add_metric(names, float(not replica.breaker.closed))
-                in_hand.add_metric(names, replica.running)
-                if replica.ill:
-                    ill.add_metric((*names, replica.ill), 1.0)
-                for one in STATES:
-                    state.add_metric((*names, one), float(replica.state == one))
-        yield from (queue, running, threshold, cost, state, ill, opened, in_hand)
+        yield from (queue, running, threshold, cost)
+        yield from _of_replicas(router)
+
+
+def _of_replicas(router: HasStages) -> Iterator[Metric]:
+    """One family after the other: of many replicas each takes a while, and whoever collects them rests between."""
+    there = [((stage.name, r.name), r) for stage in router.all_stages for r in stage.replicas]
+    state = _family("replica_state", "1 for the state that it is in.", "stage", "replica", "state")
+    for names, replica in there:
+        for one in STATES:
+            state.add_metric((*names, one), float(replica.state == one))
+    yield state
+    ill = _family("replica_unhealthy", "1: why its health check fails.", "stage", "replica", "why")
+    for names, replica in there:
+        if replica.ill:
+            ill.add_metric((*names, replica.ill), 1.0)
+    yield ill
+    opened = _family("replica_breaker_open", "1: left alone after failures.", "stage", "replica")
+    for names, replica in there:
+        opened.add_metric(names, float(not replica.breaker.closed))
+    yield opened
+    in_hand = _family("replica_in_flight", "Requests that it has in hand.", "stage", "replica")
+    for names, replica in there:
+        in_hand.add_metric(names, replica.running)
+    yield in_hand
 
 
 def _of_timed(router: HasStages) -> Iterator[Metric]:

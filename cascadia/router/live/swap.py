@@ -7,6 +7,7 @@ stage that both have, it goes to the replicas of now. A stage that the new plan 
 still come to it, until the last of them is done.
 """
 
+from collections import deque
 from collections.abc import Iterable
 
 from cascadia.router.live.active_plan import ActivePlan
@@ -29,12 +30,16 @@ def succeed(new: ActivePlan, old: ActivePlan) -> list[Replica]:
 def _take_over(stage: Stage, old: Stage) -> list[Replica]:
     kept: list[Replica] = []
     fresh: list[Replica] = []
-    left = list(old.replicas)
+    left = dict.fromkeys(old.replicas)
+    alike: dict[tuple[object, ...], deque[Replica]] = {}
+    for replica in old.replicas:
+        alike.setdefault(replica.identity, deque()).append(replica)
     for replica in stage.replicas:
-        same = next((r for r in left if r.identity == replica.identity), None)
         # Each of the old ones is taken over once at most, also where two are alike.
+        found = alike.get(replica.identity)
+        same = found.popleft() if found else None
         if same is not None:
-            left.remove(same)
+            del left[same]
             _update(same, replica, stage.limits)
         else:
             fresh.append(replica)
@@ -46,7 +51,7 @@ def _take_over(stage: Stage, old: Stage) -> list[Replica]:
     stage.inherit(old)
     for replica in left:
         replica.drain()
-    return left
+    return list(left)
 
 
 def _update(replica: Replica, told: Replica, limits: Limits) -> None:

@@ -20,7 +20,7 @@ from cascadia.router.examiner.examiner import Examiner, examines
 from cascadia.router.gates.base import Gate
 from cascadia.router.handlers.service import Service
 from cascadia.router.http.asgi import Application
-from cascadia.router.live.active_plan import ActivePlan, digest_of
+from cascadia.router.live.active_plan import ActivePlan
 from cascadia.router.live.dns_watch import Resolver
 from cascadia.router.live.exit_states import ExitStates
 from cascadia.router.live.fleet_load import FleetLoad
@@ -148,7 +148,7 @@ class Router:
     @property
     def digest(self) -> str:
         """Digest of the plan in force; equal on routers that serve the same."""
-        return digest_of(self.settings)
+        return self.active_plan.digest
 
     @property
     def ready(self) -> bool:
