@@ -2,9 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from cascadia.clients.cluster.kubernetes_api import ApiFailed, Document, KubernetesApi, Name
 from cascadia.controller.kubernetes.adopt_from_helm import take_over
@@ -83,6 +83,28 @@ class _Found:
         return self.said(ADMITTED) and not self.said(DRAINING) and not leaves(self.workload)
 
 
+class _Looks(Generic[T]):
+    """Looks that all who wait share: each gets one that began after it asked. Fifty that start would else list all pods
+    of the release a hundred times a second."""
+
+    def __init__(self, look: Callable[[], Awaitable[T]]) -> None:
+        self._look = look
+        self._now: asyncio.Task[T] | None = None
+        self._next: asyncio.Task[T] | None = None
+
+    async def look(self) -> T:
+        if self._next is None or self._next.done():
+            self._next = asyncio.create_task(self._after(self._now))
+        # Who no longer waits leaves it to the others.
+        return await asyncio.shield(self._next)
+
+    async def _after(self, before: asyncio.Task[T] | None) -> T:
+        if before is not None and not before.done():
+            await asyncio.wait({before})
+        self._now, self._next = self._next, None
+        return await self._look()
+
+
 class KubernetesBackend:
     """`plans` (by the label of their routing) are those that may be moved to or from. `clock` is Unix time."""
 
@@ -104,6 +126,7 @@ class KubernetesBackend:
         self._made: dict[Kind, Made] = {}
         self._release = release
         self._patience = patience or Patience()
+        self._looks = _Looks(self._found_and_nodes)
 
     def know(self, plan: KubernetesPlan) -> None:
         self.plans[plan.routing.label] = plan
@@ -186,8 +209,9 @@ class KubernetesBackend:
     async def _await_ready(self, name: str) -> None:
         began_s = time.monotonic()
         while True:
-            found = await self._of(name)
-            await self._give_up_lost(found)
+            there, nodes = await self._looks.look()
+            found = _named(there, name)
+            await self._give_up_lost(found, nodes)
             if any(map(serves, found.pods)):
                 break
             self._check(found, time.monotonic() - began_s)
@@ -229,15 +253,18 @@ class KubernetesBackend:
         grace_s = max((pod["spec"].get("terminationGracePeriodSeconds", 30) for pod in found.pods), default=0)
         until_s = time.monotonic() + grace_s + RETRY_S
         await self.api.delete(found.kind, found.name)
-        while (left := (await self._found()).get(name)) is not None:
-            await self._give_up_lost(left)
+        while True:
+            there, nodes = await self._looks.look()
+            left = there.get(name)
+            if left is None:
+                return
+            await self._give_up_lost(left, nodes)
             if time.monotonic() > until_s:
                 raise StepFailed(f"{found.name} still ends after {grace_s + RETRY_S:.0f} s")
             await self._sleep(LOOK_S)
 
-    async def _give_up_lost(self, found: _Found) -> None:
+    async def _give_up_lost(self, found: _Found, nodes: list[Document]) -> None:
         """No kubelet will end a pod whose node has gone; its workload makes another when it is deleted."""
-        nodes = await self.api.nodes()
         for pod in [pod for pod in found.pods if lost(pod, nodes)]:
             found.pods.remove(pod)
             await self.api.delete("Pod", pod["metadata"]["name"], at_once=True)
@@ -317,11 +344,12 @@ class KubernetesBackend:
                 )
         return found
 
+    async def _found_and_nodes(self) -> tuple[dict[str, _Found], list[Document]]:
+        # In this order: whoever is on a node was there before it was listed.
+        return await self._found(), await self.api.nodes()
+
     async def _of(self, name: str) -> _Found:
-        found = await self._found()
-        if name not in found:
-            raise StepFailed(f"there is no replica {name}: somebody has deleted it")
-        return found[name]
+        return _named(await self._found(), name)
 
     async def _annotate(self, found: _Found, annotations: dict[str, str | None]) -> None:
         await self.api.merge(found.kind, found.name, {"metadata": {"annotations": annotations}})
@@ -337,6 +365,12 @@ class KubernetesBackend:
     async def _owner(self) -> Document:
         """Owner of all that is made here: it goes when the release goes."""
         return await self.api.owner("Service", self._release.named(ROUTER))
+
+
+def _named(there: Mapping[str, _Found], name: str) -> _Found:
+    if name not in there:
+        raise StepFailed(f"there is no replica {name}: somebody has deleted it")
+    return there[name]
 
 
 async def patiently(call: Callable[[], Awaitable[T]]) -> T:

@@ -1,12 +1,13 @@
 """How long a move on a cluster takes: what DNS needs is waited for once, beside what loads, before it is relied on."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import cast
 
 import pytest
 
 from cascadia.clients.cluster.kubernetes_api import KubernetesApi
-from cascadia.controller.kubernetes.backend import KubernetesBackend
+from cascadia.controller.kubernetes.backend import LOOK_S, KubernetesBackend
 from cascadia.controller.kubernetes.desired import KubernetesPlan, kubernetes_plan
 from cascadia.controller.move.backend import move
 from cascadia.controller.move.state import Kind, reached
@@ -137,3 +138,55 @@ def test_who_routers_send_to_is_asked_for_its_own_figures() -> None:
         return await moves.backend.addresses()
 
     assert asyncio.run(asked()) == {"small-1": (kind, "http://127.0.0.1:8000")}
+
+
+def test_those_that_start_together_are_looked_at_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would else list all pods of the release twice a second."""
+    together = 8
+    moves = Moves(known(planned(together)))
+    cluster, looks = moves.cluster, 0
+    listed = cluster.all
+
+    async def all_of(kind: str, labels: Mapping[str, str | None]) -> list[dict[str, object]]:
+        nonlocal looks
+        looks += kind == "Pod"
+        return await listed(kind, labels)
+
+    async def sleep(seconds: float) -> None:
+        cluster.now_s += seconds / together
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(cluster, "all", all_of)
+    api = cast(KubernetesApi, cluster)
+    backend = KubernetesBackend(api, known(planned(together)).release, clock=cluster.clock, sleep=sleep)
+    backend.know(known(planned(together)))
+
+    async def main() -> None:
+        (kind,) = known(planned(together)).made
+        names = [f"small-{i}" for i in range(together)]
+        for name in names:
+            await backend.take(Start(name, kind))
+        await asyncio.gather(*(backend.take(AwaitReady(name)) for name in names))
+        assert {replica.state for replica in (await backend.observe()).replicas} == {"ready"}
+
+    asyncio.run(main())
+    while_loading = STARTUP_S / LOOK_S
+    assert looks < while_loading + 2 * together
+
+
+def test_who_no_longer_waits_leaves_the_look_to_the_others() -> None:
+    moves = Moves(known(planned(2)))
+    (kind,) = known(planned(2)).made
+
+    async def main() -> None:
+        for name in ("small-0", "small-1"):
+            await moves.backend.take(Start(name, kind))
+        leaves, stays = (
+            asyncio.ensure_future(moves.backend.take(AwaitReady(name))) for name in ("small-0", "small-1")
+        )
+        await asyncio.sleep(0)
+        leaves.cancel()
+        await stays
+        assert leaves.cancelled()
+
+    asyncio.run(main())
