@@ -8,10 +8,12 @@ A turn took 20 to 200 ms of CPU time in each of these before what is read of the
 import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
+import msgspec
 import pytest
 
 from cascadia.router.openai.answers import read_events
@@ -21,6 +23,7 @@ from tests.benchmarks.bench_stalls import MOST_BYTES, PLACES, Attack, units_of
 from tests.benchmarks.stall_rig import Rig, rig
 
 LIMIT_MS = 15.0
+EMPTY_LISTS = b"[" + b",".join([b"[]"] * (MOST_BYTES // 3)) + b"]"
 LOGPROB = b'{"token":"a","logprob":-0.1}'
 WORST = {
     "a model's name in a body": b"\\n",
@@ -76,11 +79,19 @@ def rigs() -> Iterator[dict[str, Rig]]:
         yield found
 
 
+def limit_ms() -> float:
+    """`LIMIT_MS`, or where the machine is slow just now a quarter of what reading such a body once takes."""
+    began_s = time.thread_time()
+    msgspec.json.decode(EMPTY_LISTS)
+    return max(LIMIT_MS, 1e3 * (time.thread_time() - began_s) / 4)
+
+
 @pytest.mark.parametrize("name", WORST)
 def test_nothing_keeps_the_loop_for_long(rigs: dict[str, Rig], name: str) -> None:
     place = next(place for place in PLACES if place.name == name)
     attack = Attack(place, WORST[name], units_of(place)[1], MOST_BYTES)
-    assert attack.turn_ms(rigs) < LIMIT_MS
+    before_ms, turn_ms, after_ms = limit_ms(), attack.turn_ms(rigs), limit_ms()
+    assert turn_ms < max(before_ms, after_ms)
 
 
 def test_what_follows_an_answer_is_no_answer_to_the_next_request() -> None:
