@@ -88,10 +88,10 @@ def test_no_prefix_is_remembered_however_many_there_are() -> None:
     balancer = PrefixAffinity()
     replicas = [Replica(f"r-{i}", ReplicaSettings("http://h:1"), Limits()) for i in range(3)]
     balancer.choose(replicas, 10, point_of(b"first"))
-    size = len(balancer._points)
+    size = len(balancer._ring)
     for k in range(2000):
         balancer.choose(replicas, 10, point_of(b"%d" % k))
-    assert len(balancer._points) == size
+    assert (len(balancer._ring), len(balancer._latest)) == (size, 3)
 
 
 def test_requests_of_all_kinds_leave_nothing_behind() -> None:
