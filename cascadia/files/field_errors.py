@@ -15,7 +15,9 @@ NAMED, DESCRIBED = "gpu by name", "gpu by figures"
 """Tags of the two ways to say what a pool's GPU is; no key of a spec is called so."""
 
 _RIGHT_FILE = "is this the right file?"
-_UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
+UNKNOWN_KEY = "unknown key"
+"""What is said of one."""
+_UNKNOWN_KEYS = ("extra_forbidden", "unexpected_keyword_argument")
 _BOUNDS = {
     "greater_than": ("gt", "greater than"),
     "greater_than_equal": ("ge", "at least"),
@@ -42,7 +44,7 @@ def bad_input(error: ValidationError, root: type[BaseModel], file: str, within: 
     The first `within` keys of its path belong to `root`'s own wrapping and are not shown.
     """
     findings = error.errors(include_url=False)
-    finding = min(findings, key=lambda found: found["type"] not in _UNKNOWN_KEY)
+    finding = min(findings, key=lambda found: found["type"] not in _UNKNOWN_KEYS)
     keys = tuple(key for key in finding["loc"] if key not in (NAMED, DESCRIBED))
     model = _model_at(root, keys[:-1])
     path = dotted(keys[within:])
@@ -73,9 +75,9 @@ def _what_and_instead(finding: ErrorDetails, model: type | None) -> tuple[str, s
     kind, value, context = finding["type"], finding["input"], finding.get("ctx", {})
     known = list(_fields(model)) if model else []
     key = finding["loc"][-1] if finding["loc"] else ""
-    if kind in _UNKNOWN_KEY:
+    if kind in _UNKNOWN_KEYS:
         meant = nearest(str(key), known)
-        return "unknown key", f"did you mean {meant!r}?" if meant else f"known keys: {', '.join(known)}"
+        return UNKNOWN_KEY, f"did you mean {meant!r}?" if meant else f"known keys: {', '.join(known)}"
     if kind == "missing":
         description = _description(model, str(key))
         return "is missing", f"add it: {description}".rstrip(".") if description else "add it"

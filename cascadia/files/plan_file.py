@@ -10,7 +10,7 @@ from pydantic_core import from_json, to_json
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import FORMAT_VERSION, Plan
-from cascadia.files.field_errors import bad_input, shown
+from cascadia.files.field_errors import UNKNOWN_KEY, bad_input, shown
 from cascadia.files.kinds import refuse_other
 from cascadia.files.plan_file_checks import check_plan
 from cascadia.files.strict_yaml import parse_yaml
@@ -74,7 +74,7 @@ def parse_plan(text: str, where: str) -> Plan:
         plan = _PlanFile.model_validate_json(f'{{"plan": {text}}}').plan
     except ValidationError as error:
         found = bad_input(error, _PlanFile, where, within=1)
-        if found.what == "unknown key":
+        if found.what == UNKNOWN_KEY:
             found = replace(found, instead=f"{found.instead}; {_OR_NEWER}")
         raise found from None
     except BadGpu as error:

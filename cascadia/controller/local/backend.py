@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from cascadia.controller.local.control_socket import another_version, ask
+from cascadia.controller.local.control_socket import ask, told_by
 from cascadia.controller.local.launch import Launch, launch_of
 from cascadia.controller.local.members import FleetError
 from cascadia.controller.move.backend import StepFailed
@@ -28,16 +28,13 @@ class LocalBackend:
 
     async def observe(self) -> Observed:
         document = await ask(self.folder, "observe")
-        # What runs can be started again, whoever knew how.
-        try:
-            launches, running = [*map(launch_of, document["launches"])], document["document"]
-        except (KeyError, TypeError):
-            raise another_version(self.folder) from None
-        for launch in launches:
-            self.launches.setdefault(launch.kind, launch)
-        observed = observed_of(document, self.folder)
-        if observed.routing is not None:
-            self.documents.setdefault(observed.routing.label, running)
+        with told_by(self.folder):
+            # What runs can be started again, whoever knew how.
+            for launch in map(launch_of, document["launches"]):
+                self.launches.setdefault(launch.kind, launch)
+            observed = observed_of(document)
+            if observed.routing is not None:
+                self.documents.setdefault(observed.routing.label, document["document"])
         return observed
 
     async def take(self, step: Step) -> None:
@@ -63,16 +60,11 @@ class LocalBackend:
                 await ask(self.folder, "route", routing=asdict(routing), document=document)
 
 
-def observed_of(document: Mapping[str, Any], folder: Path) -> Observed:
-    """Reads back what `LocalFleet.observe` told. Raises `BadInput` where the fleet in `folder` tells other things."""
-    try:
-        routing = document["routing"]
-        return Observed(
-            tuple(
-                Replica(r["name"], Kind(**r["kind"]), r["state"], r["running"]) for r in document["replicas"]
-            ),
-            document["gpus"],
-            None if routing is None else Routing.read(routing),
-        )
-    except (KeyError, TypeError):
-        raise another_version(folder) from None
+def observed_of(document: Mapping[str, Any]) -> Observed:
+    """Reads back what `LocalFleet.observe` told."""
+    routing = document["routing"]
+    return Observed(
+        tuple(Replica(r["name"], Kind(**r["kind"]), r["state"], r["running"]) for r in document["replicas"]),
+        document["gpus"],
+        None if routing is None else Routing.read(routing),
+    )

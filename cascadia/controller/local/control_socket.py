@@ -3,8 +3,8 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,13 @@ async def ask(folder: Path, what: str, **members: Any) -> dict[str, Any]:
     return answer
 
 
-def another_version(folder: Path) -> BadInput:
-    """The refusal of a fleet whose words are not this version's."""
-    return BadInput(str(folder), ANOTHER_VERSION, BEGIN_ANEW)
+@contextmanager
+def told_by(folder: Path) -> Iterator[None]:
+    """Raises `BadInput` where what the fleet in `folder` told is not read as this version's."""
+    try:
+        yield
+    except (KeyError, TypeError):
+        raise BadInput(str(folder), ANOTHER_VERSION, BEGIN_ANEW) from None
 
 
 async def _answer(fleet: LocalFleet, asked: Mapping[str, Any], down: Callable[[], None]) -> dict[str, Any]:

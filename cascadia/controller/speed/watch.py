@@ -11,7 +11,7 @@ import httpx
 
 from cascadia.clients.engines.totals import Totals, totals
 from cascadia.controller.local.backend import observed_of
-from cascadia.controller.local.control_socket import ask
+from cascadia.controller.local.control_socket import ask, told_by
 from cascadia.controller.move.state import Kind
 from cascadia.controller.speed.drift import Drift, Served, by_stage, drifts
 from cascadia.controller.speed.expected import Expected, expected, key_of, learned_of
@@ -158,7 +158,8 @@ class LocalEngines:
     async def metrics(self) -> Mapping[str, tuple[Kind, str]]:
         try:
             document = await ask(self._folder, "observe")
-            ready = [r for r in observed_of(document, self._folder).replicas if r.state == "ready"]
+            with told_by(self._folder):
+                ready = [r for r in observed_of(document).replicas if r.state == "ready"]
         except CascadiaError:
             return {}
         urls = {replica["name"]: replica["url"] for replica in document["replicas"]}

@@ -1,6 +1,5 @@
 """Matching: the assignment that costs least, who waits for what, and for how long at most."""
 
-import sys
 from dataclasses import dataclass
 from itertools import permutations
 from math import inf
@@ -19,6 +18,7 @@ from cascadia.dispatch.output_length import FEWEST, OutputLength
 from cascadia.dispatch.simulated import Known, Queued, SimulatedMatching
 from cascadia_sim.cascade.stage import Replica, simulate_stage
 from cascadia_sim.errors import BadInput
+from tests.calls import calls
 from tests.examples import examples
 from tests.unit.sim.machines import machine
 
@@ -236,23 +236,13 @@ def test_the_places_looked_at_are_of_each_kind_the_next_best(rows: list[tuple[st
 
 
 def test_a_match_among_400_replicas_calls_no_more_functions_than_among_40() -> None:
-    def calls(count: int) -> int:
-        replicas, matching, seen = one_at_a_time(*["slow", "fast"] * (count // 2)), rule(), 0
+    def match(count: int) -> int:
+        replicas, matching = one_at_a_time(*["slow", "fast"] * (count // 2)), rule()
         matching.looks(replicas)
-
-        def count_calls(_frame: object, event: str, _what: object) -> None:
-            nonlocal seen
-            seen += event in ("call", "c_call")
-
-        sys.setprofile(count_calls)
-        try:
-            matching.match(queued(*[300] * 10), replicas, 0.0)
-        finally:
-            sys.setprofile(None)
-        return seen
+        return calls(lambda: matching.match(queued(*[300] * 10), replicas, 0.0))
 
     # What sorts their loads asks for each by one call, which is C's own.
-    assert calls(400) - calls(40) < 2 * 360
+    assert match(400) - match(40) < 2 * 360
 
 
 @dataclass

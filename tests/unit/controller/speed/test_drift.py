@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -26,6 +25,7 @@ from cascadia.domain.plan import Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
 from cascadia.testing.plans import plan, stage
 from cascadia_sim.iteration.scaled_timing import scaled
+from tests.calls import calls
 from tests.unit.controller.machine import NO_GPU_JUDGE
 from tests.unit.controller.move.test_loop import World
 from tests.unit.controller.speed.test_speed import WINDOW_S, served
@@ -84,21 +84,11 @@ def test_nothing_is_said_before_it_is_sure() -> None:
 
 
 def test_four_hundred_replicas_are_held_against_each_other_in_steps_as_many_as_they_are() -> None:
-    def calls(count: int) -> int:
-        fleet, seen = dict(zip(map(str, range(count)), [one(1.0)] * count, strict=True)), 0
+    def held(count: int) -> int:
+        fleet = dict(zip(map(str, range(count)), [one(1.0)] * count, strict=True))
+        return calls(lambda: drifts(fleet))
 
-        def count_calls(_frame: object, event: str, _what: object) -> None:
-            nonlocal seen
-            seen += event in ("call", "c_call")
-
-        sys.setprofile(count_calls)
-        try:
-            drifts(fleet)
-        finally:
-            sys.setprofile(None)
-        return seen
-
-    assert calls(400) < 12 * calls(40)
+    assert held(400) < 12 * held(40)
 
 
 def test_the_others_speed_is_that_of_all_but_one() -> None:

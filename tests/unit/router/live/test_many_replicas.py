@@ -1,35 +1,17 @@
 """Hundreds of replicas: what the event loop does for each look and each swap grows no faster than they do."""
 
-import sys
-from collections.abc import Callable
-
 import pytest
 
 from cascadia.router.live import active_plan
 from cascadia.router.live.swap import succeed
 from cascadia.router.server.app import Router
 from cascadia.router.settings.model import ReplicaSettings, RouterSettings, StageSettings
+from tests.calls import calls
 
 
 def of(ports: range) -> RouterSettings:
     replicas = tuple(ReplicaSettings(f"http://h:{port}") for port in ports)
     return RouterSettings((StageSettings("small", "m", replicas),), None)
-
-
-def calls(action: Callable[[], object]) -> int:
-    """Functions that `action` calls, and steps of generators."""
-    seen = 0
-
-    def count(_frame: object, event: str, _what: object) -> None:
-        nonlocal seen
-        seen += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        action()
-    finally:
-        sys.setprofile(None)
-    return seen
 
 
 @pytest.mark.parametrize("turned", [True, False])
