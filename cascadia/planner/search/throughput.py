@@ -1,9 +1,9 @@
 """Throughput: the traffic that a cluster could carry, latency aside, with the deployment that is best for that.
 
 A replica keeps up as long as its share of a stage's work stays under `STABLE_SHARE` of what it sustains
-(`tables.saturation_level`). For a routing, the largest factor by which today's rate can grow is found by bisection
-over the covering problem with shares 1 / saturated. That says which deployments to try; what they carry is then found
-by simulation, with the certificate that plans are held to (`stability/headroom.py`).
+(`tables.saturation_level`). For a routing, the largest factor by which today's rate can grow is that of the covering
+problem with shares 1 / saturated. That says which deployments to try; what they carry is then found by simulation, with
+the certificate that plans are held to (`stability/headroom.py`).
 """
 
 from collections.abc import Callable, Sequence
@@ -66,7 +66,10 @@ def most_capable(
     if not demands:
         return 1.0, deployment(routing, {})
     covering = partial(_covering, search, demands, equal_parts)
-    factor = largest_factor(lambda f: covering(f) is not None)
+    most = _most_covered(search, demands, equal_parts)
+    factor = largest_factor(
+        (lambda f: covering(f) is not None) if most is None else lambda f: f * (1 - EPS) <= most
+    )
     mixes = covering(factor) if factor > 0 else None
     return None if mixes is None else (factor, deployment(routing, mixes))
 
@@ -172,25 +175,9 @@ def _covering(
     what it can carry; None if there are none.
     """
     program = pulp.LpProblem("throughput", pulp.LpMinimize)
-    shapes = [shape for d in demands for shape in d.shapes]
-    n = [
-        program.add_variable(f"n{j:05}", 0, search.budget(shape), pulp.LpInteger)
-        for j, shape in enumerate(shapes)
-    ]
-    columns = iter(n)
-    own = {d.stage: list(islice(columns, len(d.shapes))) for d in demands}
-    program += pulp.lpDot([s.gpus if least == "gpus" else s.usd_per_hour for s in shapes], n)
-    part = search.problem.cluster.gpus // len(demands)
-    for d in demands:
-        shares = 1.0 / np.maximum(d.table.saturated, EPS)
-        program += pulp.lpDot(shares.tolist(), own[d.stage]) >= factor * (1 - EPS)
-        if equal_parts:
-            program += pulp.lpDot([shape.gpus for shape in d.shapes], own[d.stage]) <= part
-    for pool in search.problem.cluster.pools:
-        for weights, limit in packing_rows(pool, shapes):
-            program += pulp.lpDot(weights, n) <= limit
-    if (rent := rent_of(search.problem.cluster, shapes)) is not None:
-        rent.add(program, n)
+    own = _stated(program, search, demands, factor * (1 - EPS), equal_parts)
+    counted = ((shape, n) for d in demands for shape, n in zip(d.shapes, own[d.stage], strict=True))
+    program += pulp.lpSum((s.gpus if least == "gpus" else s.usd_per_hour) * n for s, n in counted)
     if not solve(program, 5.0).found:
         return None
     return {
@@ -201,3 +188,41 @@ def _covering(
         )
         for d in demands
     }
+
+
+def _most_covered(search: Search, demands: Sequence[Demand], equal_parts: bool) -> float | None:
+    """The largest factor of the demands' work that any replicas sustain; None where that is not proven in time."""
+    program = pulp.LpProblem("throughput", pulp.LpMaximize)
+    factor = program.add_variable("factor", 0)
+    program += factor + 0
+    _stated(program, search, demands, factor, equal_parts)
+    return float(factor.varValue) if solve(program, 5.0).proven else None
+
+
+def _stated(
+    program: pulp.LpProblem,
+    search: Search,
+    demands: Sequence[Demand],
+    factor: float | pulp.LpVariable,
+    equal_parts: bool,
+) -> dict[int, list[pulp.LpVariable]]:
+    """Replicas that the cluster holds and that sustain `factor` times the demands' work: by stage, of each shape."""
+    shapes = [shape for d in demands for shape in d.shapes]
+    n = [
+        program.add_variable(f"n{j:05}", 0, search.budget(shape), pulp.LpInteger)
+        for j, shape in enumerate(shapes)
+    ]
+    columns = iter(n)
+    own = {d.stage: list(islice(columns, len(d.shapes))) for d in demands}
+    part = search.problem.cluster.gpus // len(demands)
+    for d in demands:
+        shares = 1.0 / np.maximum(d.table.saturated, EPS)
+        program += pulp.lpDot(shares.tolist(), own[d.stage]) >= factor
+        if equal_parts:
+            program += pulp.lpDot([shape.gpus for shape in d.shapes], own[d.stage]) <= part
+    for pool in search.problem.cluster.pools:
+        for weights, limit in packing_rows(pool, shapes):
+            program += pulp.lpDot(weights, n) <= limit
+    if (rent := rent_of(search.problem.cluster, shapes)) is not None:
+        rent.add(program, n)
+    return own
