@@ -58,7 +58,9 @@ test-quick: $(STAMP)
 coverage: $(STAMP)
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term tests/unit/dispatch tests/unit/domain tests/unit/traces
 
+# With what is marked long, which CI leaves out.
 test-e2e: $(LONG) coverage
+	$(BIN)/python -m pytest -n auto --dist worksteal -m long
 	$(BIN)/python -m pytest tests/e2e
 
 # A real API server with simulated nodes; CASCADIA_K8S_BIN names the folder of its programs, which are built where they are

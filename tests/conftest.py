@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.examples import examples
+from tests.examples import everything, examples
 
 pytest_plugins = ["tests.conftest_data"]
 
@@ -50,6 +50,15 @@ def pytest_xdist_auto_num_workers() -> Iterator[int]:
     """Two more than the cores that this process may use: tests wait for others a quarter of their time."""
     cores: int = yield
     return cores + 2
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is marked long is left out in CI."""
+    if everything():
+        return
+    left = [item for item in items if item.get_closest_marker("long")]
+    config.hook.pytest_deselected(items=left)
+    items[:] = [item for item in items if not item.get_closest_marker("long")]
 
 
 def pytest_collection_finish() -> None:

@@ -11,13 +11,14 @@ FEWEST = 10
 
 
 def examples(count: int) -> int:
-    return count if _all() else min(count, max(count // 3, FEWEST))
+    return count if everything() else min(count, max(count // 3, FEWEST))
 
 
 def cases(every: Sequence[T]) -> Sequence[T]:
     """Cases of a claim that takes long: in CI the first alone."""
-    return every if _all() else every[:1]
+    return every if everything() else every[:1]
 
 
-def _all() -> bool:
+def everything() -> bool:
+    """Does this run look at all there is?"""
     return "CASCADIA_CI" not in os.environ or "CASCADIA_LONG" in os.environ

@@ -204,6 +204,7 @@ def test_budgets_that_no_engine_knows_are_refused(more: dict[str, object], said:
         StageSpec.model_validate(told)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_trials_where_the_question_promises_much_are_planned_read_back_and_replayed(tmp_path: Path) -> None:
     """Who has none is judged and has written as if there were no exit; the look at the question is waited for."""

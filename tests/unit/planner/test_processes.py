@@ -17,6 +17,7 @@ from cascadia.planner.search.bilevel import bilevel
 from cascadia.planner.search.context import start_search
 from cascadia.planner.search.solver import solver
 from cascadia.planner.sensitivity.nearby import Sensitivity, sensitivity_of
+from tests.examples import cases
 from tests.unit.planner.problems import LARGE, LEAST, MEDIUM, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
@@ -25,7 +26,7 @@ NODES = Pool("h100-sxm", "h100-sxm", 3, 4, 2.5)
 GOALS = {"latency": Objective("latency", 0.95, 52.0, None), "cost": Objective("cost", 0.95, 52.0, 30.0)}
 
 
-@pytest.mark.parametrize("goal", GOALS)
+@pytest.mark.parametrize("goal", cases(tuple(GOALS)))
 def test_processes_change_nothing_of_a_plan_and_its_report(
     goal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,6 +57,7 @@ def shown(around: Sensitivity) -> object:
     return around.slo_base_s, bars, rivals, np.nan_to_num(around.rates.quantiles_s).tolist()
 
 
+@pytest.mark.long
 def test_others_are_compared_on_the_terms_of_the_search_that_found_the_plan() -> None:
     given = problem((MEDIUM, LARGE), pools=(NODES,), trace=traffic(60, 20.0))
     one = plan(given, effort=LEAST)

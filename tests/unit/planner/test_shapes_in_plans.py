@@ -175,6 +175,7 @@ def test_cascades_of_four_and_five_stages_are_planned(stages: int) -> None:
 LITTLE = Pool("little", "l4", 1, 4, 0.5)
 
 
+@pytest.mark.long
 def test_pools_of_different_gpus_serve_one_cascade() -> None:
     big = Pool("big", "h100-sxm", 1, 2, 2.5)
     little = Pool("little", "a10g", 1, 4, 0.5)

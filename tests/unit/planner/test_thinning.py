@@ -57,6 +57,7 @@ def _decided(result):  # type: ignore[no-untyped-def]
     return decisions(PLANNED, result.search.routings, result.chosen.deployment.routing)
 
 
+@pytest.mark.long
 def test_where_the_part_misleads_more_is_taken() -> None:
     """A rush in the middle, between two of the stretches, is seen only by a larger part."""
     asked: list[int] = []

@@ -112,6 +112,7 @@ def test_the_plan_costs_no_more_than_one_of_one_setting(result: PlanResult) -> N
     assert result.plan.predicted.quality.lower >= BAR
 
 
+@pytest.mark.long
 def test_where_quality_is_sought_cheaper_replicas_are_taken_only_if_as_good_on_gears() -> None:
     geared = plan_for_spikes()
     dear, search = geared.fastest, geared.search

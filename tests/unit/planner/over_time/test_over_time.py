@@ -31,6 +31,7 @@ def found(made: PlanResult) -> ComparisonOverTime:
         return compare_over_time(made)
 
 
+@pytest.mark.long
 def test_ours_is_the_plan_on_its_ladder(made: PlanResult, found: ComparisonOverTime) -> None:
     assert made.ladder is not None
     assert found.bound_s == BOUND_S

@@ -17,6 +17,7 @@ from cascadia.planner.policies.sustained import unit_arrivals
 from cascadia.planner.policies.tables import group
 from cascadia.planner.policies.wanted import Wanted, keeps, loads, repeated, settling
 from cascadia.policy.problem import ModelProfile
+from tests.examples import everything
 from tests.unit.policy.profiles import profiles
 
 WANTED = Wanted(unit_arrivals(n=2000) / 90, slo_s=0.1, late_max=0.01, accuracy_min=74.0)
@@ -42,6 +43,7 @@ def test_the_better_of_the_rivals_is_taken() -> None:
     assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize(("shape", "later"), [(0.1, 0.01), (1.0, 0.001)])
 def test_what_is_told_of_a_trace_flatters_where_it_is_bursty_and_else_by_little(
@@ -199,6 +201,7 @@ def test_loads_are_those_of_the_window_by_which_policies_are_looked_up() -> None
     assert 500 <= high <= 600
 
 
+@pytest.mark.long
 def test_each_baseline_is_played_with_the_best_of_its_settings() -> None:
     chosen = on_workers("guard", KIND, 3, WANTED)
     assert chosen is not None
@@ -239,7 +242,7 @@ def test_where_all_fit_all_sit_everywhere() -> None:
     assert chosen.sits == (tuple(m.name for m in KIND.models),) * 2
 
 
-@pytest.mark.parametrize("tenths", range(700, 1000, 7))
+@pytest.mark.parametrize("tenths", range(700, 1000, 7)[:: 1 if everything() else 4])
 def test_a_bar_that_a_model_just_reaches_is_reached(tenths: int) -> None:
     """However the mean of so many equal accuracies is rounded, be it of one model or of several."""
     bar = tenths / 10

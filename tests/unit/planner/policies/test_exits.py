@@ -24,6 +24,7 @@ from cascadia.planner.policies.wanted import Wanted, judged, keeps
 from cascadia.policy.problem import ModelProfile
 from cascadia.render.one_pass import serve_arguments
 from cascadia.router.settings.from_plan import settings_of
+from tests.examples import everything
 from tests.unit.planner.policies.one_pass_plans import NAMES, SPEC, family, written
 
 ASKS = (
@@ -169,7 +170,7 @@ def found(kind: Kind, wanted: Wanted) -> Chosen | None:
         return None
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6 if everything() else 3, deadline=None)
 @given(
     seed=st.integers(0, 10_000),
     models=st.integers(1, 2),
@@ -201,6 +202,7 @@ def test_no_choice_is_worse_for_exits(
         assert judged(exiting.policies, exiting.group.models, wanted).outcome == exiting.outcome
 
 
+@pytest.mark.long
 def test_the_exits_that_a_fluid_mixes_are_as_good_as_all_of_them() -> None:
     """Nine measured exits, of which five or fewer are weighed; over twelve such draws at most 0.02 points were lost."""
     rng = np.random.default_rng(2)

@@ -131,6 +131,7 @@ def test_a_ranking_longer_than_any_batch_measured_is_told(folder: Path) -> None:
         read_asked(written(folder, RANKED.replace("documents: 7", "documents: 16")))
 
 
+@pytest.mark.long
 def test_a_plan_that_slower_engines_would_break_says_so_and_a_tighter_bound_leaves_room(folder: Path) -> None:
     busy = SPEC.replace("rate_rps: 300", "rate_rps: 330")
     tight = busy.replace("latency_max_s: 0.1", "latency_max_s: 0.09")

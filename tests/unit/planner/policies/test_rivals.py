@@ -112,6 +112,7 @@ def test_of_one_model_by_slack_gathers_as_a_minimum_queue_does() -> None:
             assert ours.batch[ours.at(left_s)] == theirs.batch[theirs.at(left_s)]
 
 
+@pytest.mark.long
 def test_of_very_many_models_few_are_searched_among_and_all_are_solved_for() -> None:
     """Sixty once took no end: each border of sixty was tried, for each set of fifty-nine."""
     models = [

@@ -50,7 +50,7 @@ def test_a_budget_below_the_cheapest_nodes_names_their_price() -> None:
     assert refused.value.exit_code == 3
 
 
-@pytest.mark.parametrize("budget_usd", [3.0, 5.99])
+@pytest.mark.parametrize("budget_usd", cases([5.99, 3.0]))
 def test_where_a_bound_on_latency_binds_a_budget_that_would_do_is_named_too(budget_usd: float) -> None:
     """A cent below the price it was once said that no GPUs are fast enough."""
 
@@ -106,6 +106,7 @@ def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) ->
     assert both[-1] <= min(reached_s(18.0, DEAR), reached_s(18.0, CHEAP))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goal", cases(("quality", "cost")))
 def test_a_budget_that_buys_too_little_for_the_rate_is_what_a_refusal_names(goal: Goal) -> None:
     """Not GPUs that are there to be rented; and for the price that it names there is a plan."""
@@ -121,6 +122,7 @@ def test_a_budget_that_buys_too_little_for_the_rate_is_what_a_refusal_names(goal
     assert 2.0 < rent_usd(plan(richer, effort=FEW)) <= enough_usd
 
 
+@pytest.mark.long
 def test_more_than_all_that_can_be_rented_carries_is_not_put_down_to_the_budget() -> None:
     with pytest.raises(Infeasible) as refused:
         plan(at_rate(offered(17.9), 1e4), effort=FEW)

@@ -49,6 +49,7 @@ def test_a_plan_for_the_largest_rate_keeps_its_bounds_and_lies_below_what_nothin
     assert found.predicted.rate_rps > made.workload.rate_rps
 
 
+@pytest.mark.long
 def test_what_was_found_to_keep_the_bounds_is_the_plan_where_its_own_search_finds_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -64,6 +65,7 @@ def test_what_was_found_to_keep_the_bounds_is_the_plan_where_its_own_search_find
     assert found.predicted.e2e.p95_s <= 12.0
 
 
+@pytest.mark.long
 def test_a_search_that_was_cut_short_has_not_found_that_there_is_no_plan(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

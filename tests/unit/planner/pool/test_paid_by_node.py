@@ -65,6 +65,7 @@ def least_usd(made: Problem) -> float:
         return float("inf")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("latency_max_s", cases((2.0, 1.2)))
 def test_more_dollars_or_pools_never_rent_dearer_nodes(latency_max_s: float) -> None:
     """GPUs in use were once counted: two of a node of eight cost less than four of two nodes of two."""

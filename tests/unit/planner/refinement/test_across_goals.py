@@ -16,6 +16,7 @@ def test_the_best_quality_in_the_time_of_the_fastest_plan_is_no_less_than_that_p
     assert worse(KINDS["fastest-quality"](8)) == 0
 
 
+@pytest.mark.long
 def test_the_latency_of_the_fastest_plan_is_no_bound_to_be_refused() -> None:
     """The search for the least cost once found none within 9.02 s, and the refusal's own search for the fastest did."""
     assert worse(KINDS["fastest-bound"](0)) == 0

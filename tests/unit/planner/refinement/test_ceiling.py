@@ -12,6 +12,7 @@ from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.certified import Ceiling
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.refinement.state import Refinement
+from tests.examples import cases
 from tests.unit.planner.problems import (
     EXTERNAL,
     LARGE,
@@ -57,7 +58,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases(tuple(CASES)))
 def test_no_plan_is_dearer_for_what_is_not_simulated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spared = CASES[name]()
     monkeypatch.setattr(Ceiling, "admits", lambda *_: True)
@@ -66,6 +67,7 @@ def test_no_plan_is_dearer_for_what_is_not_simulated(name: str, monkeypatch: pyt
     assert len(spared.candidates) <= len(whole.candidates)
 
 
+@pytest.mark.long
 def test_a_search_on_a_large_cluster_is_spared_most_of_its_simulations(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -12,6 +12,7 @@ from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.replay.replay import replay
 from cascadia_sim.iteration.speculation import Speculation
+from tests.examples import cases
 from tests.unit.planner.problems import LARGE, NODE, SMALL, briefly, problem, traffic
 
 pytestmark = pytest.mark.slow
@@ -41,7 +42,7 @@ def drafts(found: PlanResult) -> list[int]:
 
 @pytest.mark.parametrize(
     ("goal", "speculation"),
-    [("latency", Speculation("draft_model", 5, 0.2, SMALL)), ("cost", LAYER), ("quality", LAYER)],
+    cases([("latency", Speculation("draft_model", 5, 0.2, SMALL)), ("cost", LAYER), ("quality", LAYER)]),
 )
 def test_it_is_never_worse_than_drafting_nothing(goal: str, speculation: Speculation) -> None:
     limit = None if goal == "latency" else 9.0
@@ -56,6 +57,7 @@ def test_it_is_never_worse_than_drafting_nothing(goal: str, speculation: Specula
     assert key(now) <= key(was) + 1e-9 * abs(key(was))
 
 
+@pytest.mark.long
 def test_what_is_chosen_is_written_and_replayed(tmp_path: Path) -> None:
     p = drafting(problem(trace=traffic(80, 20.0), pools=(HALF,)), LAYER)
     found = briefly(p)

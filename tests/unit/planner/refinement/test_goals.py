@@ -117,6 +117,7 @@ def bursts() -> Trace:
     return Trace(arrival_s - arrival_s[0], usual.input_tokens, usual.output_tokens)
 
 
+@pytest.mark.long
 def test_where_bursts_outlast_the_window_that_is_composed_the_cheapest_plan_is_found_all_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

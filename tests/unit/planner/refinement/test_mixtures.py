@@ -109,6 +109,7 @@ def test_nobody_is_worse_off_for_there_being_mixtures(bar: float, monkeypatch: p
         )
 
 
+@pytest.mark.long
 def test_a_looser_bound_costs_no_more_where_only_a_mixture_keeps_the_tighter_one() -> None:
     """Mixtures that are looked for where no routing keeps a bound were not looked for where one does: $10 for $7.5."""
     given = random_problem(0, requests=200)
@@ -174,6 +175,7 @@ def test_what_only_a_mixture_keeps_is_planned_and_not_called_infeasible() -> Non
     assert found.predicted.quality.lower >= 60.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "given",
     [on_few(2, Objective("latency", 0.95, 60.0)), on_few(2, Objective("cost", 0.95, 60.0, 20.0))],

@@ -29,6 +29,7 @@ def thrifty() -> PlanResult:
     return planned(0.03)
 
 
+@pytest.mark.long
 def test_it_is_cheaper_and_no_slower_than_asked(thrifty: PlanResult) -> None:
     predicted, fastest = thrifty.plan.predicted, thrifty.fastest
     assert predicted.usd_per_hour < fastest.usd_per_hour

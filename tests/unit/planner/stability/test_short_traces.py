@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from cascadia.domain.objective import Objective
 from cascadia.planner.plan import PlanResult
 from tests.unit.planner.problems import MEDIUM, NODE, SMALL, briefly, problem, traffic
@@ -22,6 +24,7 @@ def planned(rate_rps: float) -> PlanResult:
     return briefly(given)
 
 
+@pytest.mark.long
 def test_so_many_times_the_rate_costs_no_more_than_twice_as_many_times_as_much() -> None:
     slow, fast = planned(SLOW_RPS), planned(FAST_RPS)
     times = fast.plan.predicted.usd_per_hour / slow.plan.predicted.usd_per_hour
