@@ -48,8 +48,8 @@ def measured_startups(entries: Sequence[Entry], otherwise_s: float) -> Callable[
     by_stage: dict[str, list[float]] = {}
     for entry in entries:
         if entry.kind == "step" and "startup_s" in entry.facts:
-            by_spec.setdefault(str(entry.facts["spec"]), []).append(float(entry.facts["startup_s"]))
-            by_stage.setdefault(str(entry.facts["stage"]), []).append(float(entry.facts["startup_s"]))
+            by_spec.setdefault(str(entry.facts.get("spec")), []).append(float(entry.facts["startup_s"]))
+            by_stage.setdefault(str(entry.facts.get("stage")), []).append(float(entry.facts["startup_s"]))
 
     def startup_s(kind: Kind) -> float:
         known = by_spec.get(kind.spec) or by_stage.get(kind.stage)

@@ -7,7 +7,7 @@ show what it says. Plans are kept compressed, the history's last entries of each
 import base64
 import json
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from cascadia.clients.cluster.kubernetes_api import Document, KubernetesApi
 from cascadia.controller.memory.history import Entry, entries_of
 from cascadia.controller.memory.latest import Latest, lines_within
-from cascadia.controller.memory.state import UnderWay
+from cascadia.controller.memory.state import UnderWay, is_state
 from cascadia.domain.errors import BadInput
 from cascadia.render.kubernetes.controller import NAME
 from cascadia.render.kubernetes.release import Release
@@ -45,19 +45,40 @@ class KubernetesState:
         """The plan that the release was given last, as `keep` calls it."""
 
     async def load(self) -> None:
+        """Raises `BadInput` for a state that a controller cannot go on with."""
         found = await self._api.get("ConfigMap", _name(self._release))
         if found is None:
             return
-        data = found.get("data", {})
-        for key, packed in (found.get("binaryData") or {}).items():
-            path = self._path(key)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(zlib.decompress(base64.b64decode(packed)))
+        data = found.get("data") or {}
+        try:
+            self._take_up(data.get(MOVE, "{}"), found.get("binaryData") or {})
+        except (ValueError, TypeError, RecursionError, zlib.error) as error:
+            where = f"{self._api.namespace}/{_name(self._release)}"
+            what = f"holds no state of a controller of this version ({error})"
+            raise BadInput(
+                where, what, "delete that ConfigMap: the release's own plan is then moved to"
+            ) from None
         for entry in _entries(data):
             self._latest.add(entry)
-        said = json.loads(data.get(MOVE, "{}"))
-        self._in_force, self.given = said.get("in_force"), said.get("given", "")
-        if (move := said.get("move")) is not None:
+
+    def _take_up(self, told: str, packed: Mapping[str, str]) -> None:
+        """Raises `ValueError`, `TypeError` or `zlib.error` where nothing can be made of it."""
+        said = json.loads(told)
+        if not is_state(said):
+            raise ValueError(f"{MOVE} is torn")
+        move = said.get("move")
+        if move is not None and not is_state(move, "to", "from", "need_rps", "need_now_rps"):
+            raise ValueError(f"the move in {MOVE} is torn")
+        in_force = said.get("in_force")
+        wanted = {in_force} - {None} | ({move["to"], move["from"]} if move else set())
+        if missing := sorted(wanted - packed.keys()):
+            raise ValueError(f"the plan {missing[0]} is missing")
+        for key, plan in packed.items():
+            path = self._path(key)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(zlib.decompress(base64.b64decode(plan)))
+        self._in_force, self.given = in_force, said.get("given") or ""
+        if move is not None:
             plans = self._path(move["to"]), self._path(move["from"])
             self._under_way = UnderWay(*plans, move["need_rps"], move["need_now_rps"])
 
@@ -140,7 +161,7 @@ async def read_kubernetes_history(api: KubernetesApi, release: Release) -> list[
         raise BadInput(
             f"{api.namespace}/{_name(release)}", "there is no history", "is the release's controller on?"
         )
-    return list(_entries(found.get("data", {})))
+    return list(_entries(found.get("data") or {}))
 
 
 def _name(release: Release) -> str:

@@ -4,7 +4,7 @@ any crash.
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import takewhile
 from math import inf
@@ -117,11 +117,32 @@ def entries_of(lines: Iterable[str | bytes]) -> Iterator[Entry]:
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
             continue
         if all(map(_is_time, (at_s, document.get("since_s", 0.0)))) and {type(kind), type(what)} == {str}:
-            yield Entry(at_s, kind, what, document)
+            # Of another version's facts those that this one reads otherwise are left out: the entry counts all the
+            # same, as a day's limit on moves does.
+            facts = {name: fact for name, fact in document.items() if FACTS.get(name, _any)(fact)}
+            yield Entry(at_s, kind, what, facts)
 
 
 def _is_time(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= LATEST_S
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, dict) and all(type(count) is int for count in value.values())
+
+
+def _any(_: Any) -> bool:
+    return True
+
+
+FACTS: dict[str, Callable[[Any], bool]] = {
+    "since_s": _is_time,
+    "planning_s": _is_time,
+    "took_s": _is_time,
+    "startup_s": _is_time,
+    "gpus": _counts,
+}
+"""Form of the facts that decisions rest on."""
 
 
 def moved_at_s(entries: list[Entry], now_s: float) -> list[float]:

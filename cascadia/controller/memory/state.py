@@ -13,6 +13,9 @@ from cascadia.files.text import write_whole
 
 IN_FORCE, UNDER_WAY = "in-force.json", "move.json"
 
+_RATES = ("need_rps", "need_now_rps")
+_TEXTS = ("plan", "asked", "asked_digest", "digest", "engines", "to", "from", "in_force", "given")
+
 
 @dataclass(frozen=True, slots=True)
 class UnderWay:
@@ -177,10 +180,24 @@ def _told(path: Path, *names: str) -> dict[str, Any]:
         document = json.loads(path.read_text())
     except (ValueError, RecursionError):
         document = None
-    if not isinstance(document, dict) or not document.keys() >= set(names):
+    if not is_state(document, *names):
         wanted = f"no JSON object with {', '.join(names)}" if names else "no JSON object"
         raise BadInput(str(path), f"holds {wanted}", "remove it, and name the plan that is to be in force")
-    return document
+    found: dict[str, Any] = document
+    return found
+
+
+def is_state(document: object, *names: str) -> bool:
+    """Tells whether a document has `names`, and members of the form that controllers write; those that another version
+    knows besides are nobody's business here."""
+    if not isinstance(document, dict) or any(document.get(name) is None for name in names):
+        return False
+    texts = all(isinstance(document.get(name, ""), str | None) for name in _TEXTS)
+    return texts and all(_are_rates(document.get(name, {})) for name in _RATES)
+
+
+def _are_rates(found: object) -> bool:
+    return isinstance(found, dict) and all(type(rps) in (int, float) for rps in found.values())
 
 
 def digest_of(plan: Path) -> str | None:

@@ -1,6 +1,7 @@
 """What a controller on a cluster remembers, whoever takes over and however much has happened since."""
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -10,11 +11,13 @@ import pytest
 from cascadia.clients.cluster.kubernetes_api import Document, KubernetesApi
 from cascadia.controller.kubernetes import run as running
 from cascadia.controller.kubernetes.plans import KubernetesPlans
-from cascadia.controller.kubernetes.state import MOST_BYTES, KubernetesState
+from cascadia.controller.kubernetes.state import MOST_BYTES, MOVE, KubernetesState
 from cascadia.controller.loop import Controller
 from cascadia.controller.memory.history import Entry, moved_at_s, planned_gpus
 from cascadia.controller.memory.latest import STEPS
+from cascadia.controller.memory.state import UnderWay
 from cascadia.controller.memory.timing import move_timings
+from cascadia.domain.errors import BadInput
 from cascadia.files.plan_file import write_plan
 from cascadia.render.kubernetes.chart_values import defaults, merged
 from cascadia.render.kubernetes.release import Release
@@ -139,3 +142,39 @@ def test_where_there_is_no_room_steps_give_way_first(tmp_path: Path) -> None:
     kinds = [entry.kind for entry in again.entries()]
     assert (kinds[0], kinds[-1]) == ("begun", "moved")
     assert 100 < len(kinds) < 202
+
+
+def test_a_state_that_another_version_left_is_read_or_named(tmp_path: Path) -> None:
+    """A traceback here is a controller that begins anew for ever."""
+    world, cluster = World(tmp_path, lambda _: 10.0), Cluster()
+    first = cluster.state(tmp_path / "first")
+    first.put_in_force(world.plan)
+    first.put_under_way(UnderWay(world.plan, world.plan, {}, {}))
+    asyncio.run(first.save())
+    assert cluster.kept is not None
+    data, plans = cluster.kept["data"], cluster.kept["binaryData"]
+    said = json.loads(data[MOVE])
+
+    def load(told: object, binary: dict[str, str] = plans) -> KubernetesState:
+        text = told if isinstance(told, str) else json.dumps(told)
+        cluster.kept = {"data": {**data, MOVE: text}, "binaryData": binary}
+        found = cluster.state(tmp_path / "second")
+        asyncio.run(found.load())
+        return found
+
+    assert load({**said, "later": 1}).under_way() is not None
+    without = {name: told for name, told in said["move"].items() if name != "need_now_rps"}
+    others: list[object] = [
+        "{",
+        "[]",
+        {**said, "move": without},
+        {**said, "move": 3},
+        {**said, "in_force": 3},
+    ]
+    for torn in others:
+        with pytest.raises(BadInput, match="delete that ConfigMap"):
+            load(torn)
+    binaries: list[dict[str, str]] = [{}, dict.fromkeys(plans, "AAAA"), dict.fromkeys(plans, "é")]
+    for binary in binaries:
+        with pytest.raises(BadInput, match="delete that ConfigMap"):
+            load(said, binary)

@@ -1,10 +1,12 @@
 """The history outlives crashes, and is read as far as it was written."""
 
+import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 
+from cascadia.controller.decide.move_cost import measured_startups
 from cascadia.controller.memory import history as memory
 from cascadia.controller.memory.history import (
     Entry,
@@ -13,8 +15,11 @@ from cascadia.controller.memory.history import (
     entries_of,
     mended_at_s,
     moved_at_s,
+    planned_gpus,
     read_history,
 )
+from cascadia.controller.memory.timing import move_timings
+from cascadia.controller.move.state import Kind
 from cascadia.domain.errors import BadInput
 
 ENTRIES = [
@@ -105,3 +110,20 @@ def test_a_long_history_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     history.path.write_bytes(b"")
     history.add(ENTRIES[1])
     assert history.entries() == [ENTRIES[1]]
+
+
+@pytest.mark.parametrize("other", [None, "x", [1], {"a": None}, True])
+def test_a_fact_of_another_form_is_left_out_and_its_entry_counts(other: object) -> None:
+    told = [
+        {"at_s": 2.0, "kind": "decision", "what": "move", "planning_s": other, "gpus": other},
+        {"at_s": 3.0, "kind": "begun", "what": "2 steps"},
+        {"at_s": 4.0, "kind": "step", "what": "await a", "took_s": other, "startup_s": other},
+        {"at_s": 5.0, "kind": "moved", "what": "done", "later": other},
+    ]
+    found = list(entries_of(map(json.dumps, told)))
+    assert moved_at_s(found, 10.0) == [3.0]
+    assert planned_gpus(found) == {}
+    assert [timing.outcome for timing in move_timings(found)] == ["moved"]
+    assert found[-1].facts == {"later": other}
+    kind = Kind("small", "h100", 1)
+    assert measured_startups(found, 60.0)(kind) == 60.0
