@@ -28,6 +28,7 @@ from cascadia.domain.errors import BadInput, CascadiaError
 
 if TYPE_CHECKING:
     from cascadia.controller.decide.settings import Settings
+    from cascadia.controller.detect.log_files import Tell
     from cascadia.controller.detect.samples_file import SampleFiles
     from cascadia.controller.detect.shadow_scores import ShadowFiles
     from cascadia.controller.loop import Controller
@@ -104,7 +105,7 @@ def controller(
         raise BadInput(str(samples), "no such folder", "name that of the router's `samples`")
     check_agreement(spec, plan_path(plan))
     settings = settings_of(tuned, folder=folder, spec=spec.resolve(), dry_run=dry_run)
-    watched = SampleFiles(samples or folder / "samples", ratio=tuned.samples.ratio)
+    watched = SampleFiles(samples or folder / "samples", ratio=tuned.samples.ratio, tell=output.note)
     if backend == "kubernetes":
         from cascadia.cli.fleet.controller_kubernetes import Release, lead
 
@@ -119,7 +120,7 @@ def controller(
             plan,
             given,
             samples=watched,
-            evaluations=evaluations_of(plan, watched.folder),
+            evaluations=evaluations_of(plan, watched.folder, output.note),
             at=(host, PORT if port is None else port),
             output=output,
         )
@@ -159,7 +160,7 @@ def _made(
         figures.replanner(replan),
         steady_s=time.monotonic,
         forget=samples.forget,
-        evaluations=evaluations_of(plan, samples.folder),
+        evaluations=evaluations_of(plan, samples.folder, output.note),
         speeds=speeds,
         tell=tell,
         load=LocalLoad(settings.folder),
@@ -167,12 +168,12 @@ def _made(
     return made, figures
 
 
-def evaluations_of(plan: Path, samples: Path) -> "ShadowFiles":
+def evaluations_of(plan: Path, samples: Path, tell: "Tell") -> "ShadowFiles":
     """The shadow evaluations of a fleet that runs `plan`, or one of the same stages."""
     from cascadia.controller.detect.shadow_scores import ShadowFiles
     from cascadia.files.plan_file import read_plan
 
-    return ShadowFiles(samples, tuple(stage.name for stage in read_plan(plan).stages))
+    return ShadowFiles(samples, tuple(stage.name for stage in read_plan(plan).stages), tell=tell)
 
 
 def _stand_by(folder: Path, output: Output) -> ExitStack:

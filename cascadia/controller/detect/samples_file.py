@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cascadia.controller.detect.log_files import T, Tell, new_of
 from cascadia.controller.detect.windows import Samples
 from cascadia.domain.workload import Floats
 
@@ -31,7 +32,7 @@ NEEDED = ("arrival_s", "input_tokens", "output_tokens")
 
 class SampleFiles:
     """Samples of requests in one folder. Each file is read once; what is older than `kept_s` before the newest
-    request is forgotten. `clock` is Unix time.
+    request is forgotten. `clock` is Unix time, `tell` is given a line of each file that is left out.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class SampleFiles:
         kept_s: float = KEPT_S,
         ratio: float = 1.0,
         clock: Callable[[], float] = time.time,
+        tell: Tell = lambda _: None,
     ) -> None:
         self.folder = folder
+        self._tell = tell
         self._kept_s = kept_s
         self._clock = clock
         self._known: set[str] = set()
@@ -61,12 +64,10 @@ class SampleFiles:
 
     def read(self) -> Samples:
         """All requests known by now, by arrival."""
-        if requests := self._new(PATTERN, COLUMNS):
-            self._samples = _joined([self._samples, *map(_samples_of, requests)])
-        if arrivals := self._new(ARRIVALS_PATTERN, COLUMNS[:1]):
-            self._came_s = np.sort(
-                np.concatenate([self._came_s, *(_floats(t["arrival_s"]) for t in arrivals)])
-            )
+        if requests := self._new(PATTERN, COLUMNS, _samples_of):
+            self._samples = _joined([self._samples, *requests])
+        if arrivals := self._new(ARRIVALS_PATTERN, COLUMNS[:1], _arrivals_of):
+            self._came_s = np.sort(np.concatenate([self._came_s, *arrivals]))
         until_s = np.nextafter(self._clock() + AHEAD_S, np.inf)
         known = self._samples.between(self._from_s, until_s)
         came_s = self._came_s[slice(*np.searchsorted(self._came_s, (self._from_s, until_s)))]
@@ -78,14 +79,8 @@ class SampleFiles:
             )
         return replace(known, came_s=came_s if len(came_s) else None)
 
-    def _new(self, pattern: str, columns: Sequence[str]) -> "list[pa.Table]":
-        """Files that were not read yet, but for those that cannot be: they may be the next time."""
-        found = []
-        for path in sorted(self.folder.glob(pattern)):
-            if path.name not in self._known and (table := _read(path, columns)) is not None:
-                self._known.add(path.name)
-                found.append(table)
-        return found
+    def _new(self, pattern: str, columns: Sequence[str], of: "Callable[[pa.Table], T]") -> list[T]:
+        return list(new_of(tuple(self.folder.glob(pattern)), self._known, columns, of, self._tell))
 
 
 def _joined(parts: Sequence[Samples]) -> Samples:
@@ -111,19 +106,36 @@ def _joined(parts: Sequence[Samples]) -> Samples:
 
 
 def _samples_of(table: "pa.Table") -> Samples:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    answered = pc.equal(table["status"], ANSWERED)
-    names = table.column_names
+    table = _telling(table, NEEDED)
+    answered = pc.equal(table["status"].cast(pa.int64()), ANSWERED)
+    # A router of before wrote no gears.
+    told = "gear" in table.column_names
     return Samples(
         _floats(table["arrival_s"]),
-        table["input_tokens"].to_numpy(),
-        table["output_tokens"].to_numpy(),
+        table["input_tokens"].cast(pa.int64()).to_numpy(),
+        table["output_tokens"].cast(pa.int64()).to_numpy(),
         scores=_scores(table),
-        e2e_s=_floats(pc.if_else(answered, table["e2e_s"], None), np.inf),
-        ttft_s=_floats(pc.if_else(answered, table["ttft_s"], None), np.inf),
-        gear=pc.fill_null(table["gear"], -1).to_numpy() if "gear" in names else np.full(len(table), -1),
+        e2e_s=_floats(pc.if_else(answered, table["e2e_s"].cast(pa.float64()), None), np.inf),
+        ttft_s=_floats(pc.if_else(answered, table["ttft_s"].cast(pa.float64()), None), np.inf),
+        gear=pc.fill_null(table["gear"].cast(pa.int64()), -1).to_numpy() if told else np.full(len(table), -1),
     )
+
+
+def _arrivals_of(table: "pa.Table") -> Floats:
+    return _floats(_telling(table, NEEDED[:1])["arrival_s"])
+
+
+def _telling(table: "pa.Table", needed: Sequence[str]) -> "pa.Table":
+    """Rows that tell what they are to."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in needed:
+        table = table.filter(pc.is_finite(table[name].cast(pa.float64())))
+    return table
 
 
 def _scores(table: "pa.Table") -> dict[str, Floats]:
@@ -142,28 +154,8 @@ def _scores(table: "pa.Table") -> dict[str, Floats]:
 
 
 def _floats(column: Any, instead: float = np.nan) -> Floats:
-    import pyarrow.compute as pc
-
-    numbers: Floats = pc.fill_null(column, instead).to_numpy()
-    return numbers
-
-
-def _read(path: Path, columns: Sequence[str]) -> "pa.Table | None":
-    """Rows of a file that tell what they are to; None where it has gone meanwhile, or is damaged: the log makes room
-    for itself."""
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyarrow import parquet
 
-    try:
-        # A router of before wrote no gears.
-        there = parquet.read_schema(path).names
-        table = parquet.read_table(
-            path, columns=[name for name in columns if name in there or name != "gear"]
-        )
-    except (OSError, pa.ArrowException):
-        return None
-    for name in NEEDED:
-        if name in columns:
-            table = table.filter(pc.is_finite(table[name]))
-    return table
+    numbers: Floats = pc.fill_null(column.cast(pa.float64()), instead).to_numpy()
+    return numbers

@@ -5,14 +5,18 @@ from collections.abc import Callable
 from contextlib import suppress
 from math import isfinite, nan
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from cascadia.clients.cluster.evaluations_asked import ask
+from cascadia.controller.detect.log_files import Tell, new_of
 from cascadia.controller.detect.samples_file import AHEAD_S, KEPT_S
 from cascadia.domain.workload import Floats, Ints
 from cascadia.planner.problem.quality_judge import metadata_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 PATTERN = "quality-*.parquet"
 GEAR = "gear"
@@ -45,13 +49,20 @@ class ShadowEvaluations(Protocol):
 
 class ShadowFiles:
     """Shadow evaluations in a router's workload log. Each file is read once; one that goes meanwhile was read,
-    or is skipped. `clock` is Unix time.
+    or is skipped. `clock` is Unix time, `tell` is given a line of each that is left out.
     """
 
-    def __init__(self, folder: Path, stages: tuple[str, ...], clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stages: tuple[str, ...],
+        clock: Callable[[], float] = time.time,
+        tell: Tell = lambda _: None,
+    ) -> None:
         self.folder = folder
         self.stages = stages
         self._clock = clock
+        self._tell = tell
         self._known: set[str] = set()
         self._looks: dict[str, dict[str, dict[str, Any]]] = {}
 
@@ -91,21 +102,8 @@ class ShadowFiles:
         return [look for look in looks if since_s <= _at_s(look) <= until_s]
 
     def _read(self) -> None:
-        import pyarrow as pa
-        from pyarrow import parquet
-
-        wanted = {*COLUMNS, "at_s", GEAR}
-        for path in sorted(self.folder.glob(PATTERN)):
-            if path.name in self._known:
-                continue
-            try:
-                # A router of before wrote no gears.
-                there = parquet.read_schema(path).names
-                rows = parquet.read_table(path, columns=[n for n in there if n in wanted]).to_pylist()
-            except (OSError, pa.ArrowException):
-                # Routers delete old files to make room, also between the listing and here.
-                continue
-            self._known.add(path.name)
+        files = tuple(self.folder.glob(PATTERN))
+        for rows in new_of(files, self._known, (*COLUMNS, "at_s", GEAR), _rows_of, self._tell):
             for row in (row for row in rows if isfinite(row["at_s"] or nan)):
                 self._looks.setdefault(row["prompt_id"], {})[row["stage"]] = row
         # A clock that jumped ahead makes nothing else old.
@@ -113,6 +111,18 @@ class ShadowFiles:
         known_s = (at_s for at_s in map(_at_s, self._looks.values()) if at_s <= until_s)
         oldest_s = max(known_s, default=0.0) - KEPT_S
         self._looks = {prompt: look for prompt, look in self._looks.items() if _at_s(look) >= oldest_s}
+
+
+def _rows_of(table: "pa.Table") -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    numbers = [(name, pa.float64()) for name in ("score", "at_s")]
+    numbers += [(name, pa.int64()) for name in ("input_tokens", "output_tokens")]
+    # A router of before wrote no gears.
+    numbers += [(GEAR, pa.int64())] if GEAR in table.column_names else []
+    told = pa.schema([*((name, pa.string()) for name in ("prompt_id", "stage")), *numbers])
+    found: list[dict[str, Any]] = table.select(told.names).cast(told).to_pylist()
+    return found
 
 
 def _gear(look: dict[str, dict[str, Any]]) -> int | None:

@@ -17,6 +17,7 @@ from cascadia_traces.formats.rows import Rows
 from cascadia_traces.trace import Trace
 
 QUALITY_COLUMNS = ("prompt_id", "stage", "score", "input_tokens", "output_tokens", "at_s")
+NAMES = ("prompt_id", "stage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +104,16 @@ def _quality(files: Sequence[Path]) -> tuple[QualityTable | None, int]:
 
 def _table(files: Sequence[Path]) -> Any:
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import parquet
 
+    told = pa.schema([(name, pa.string() if name in NAMES else pa.float64()) for name in QUALITY_COLUMNS])
     parts = []
     for file in files:
         try:
-            parts.append(parquet.read_table(file, columns=list(QUALITY_COLUMNS)))
+            part = parquet.read_table(file, columns=list(QUALITY_COLUMNS)).cast(told)
         except (pa.ArrowException, OSError) as error:
             said = (str(error).splitlines() or [""])[0][:120]
             raise BadInput(str(file), f"cannot be read ({said})", "remove it") from None
+        parts.append(part.filter(pc.is_finite(part["at_s"])))
     return pa.concat_tables(parts)

@@ -119,3 +119,34 @@ def test_a_routers_clock_that_jumped_ahead_makes_nothing_else_old(tmp_path: Path
 def test_a_row_that_lacks_what_it_is_to_tell_is_left_out(tmp_path: Path, torn: Row) -> None:
     write(tmp_path, "a", REQUESTS, request(1.0), request(2.0) | torn, request(3.0))
     assert SampleFiles(tmp_path).read().arrival_s.tolist() == [1.0, 3.0]
+
+
+@pytest.mark.parametrize("lacks", ["status", "steps", "e2e_s", "input_tokens"])
+def test_a_file_of_a_version_that_tells_less_is_left_out_and_named_once(tmp_path: Path, lacks: str) -> None:
+    said: list[str] = []
+    files = SampleFiles(tmp_path, tell=said.append)
+    write(tmp_path, "a", REQUESTS, request(1.0))
+    (other,) = tmp_path.glob("requests-*.parquet")
+    parquet.write_table(parquet.read_table(other).drop_columns([lacks]), other)
+    write(tmp_path, "b", REQUESTS, request(2.0))
+    assert [files.read().arrival_s.tolist() for _ in range(2)] == [[2.0], [2.0]]
+    (line,) = said
+    assert str(other) in line
+    assert lacks in line
+
+
+def test_a_file_of_a_version_with_other_types_is_read_or_named(tmp_path: Path) -> None:
+    write(tmp_path, "a", REQUESTS, request(1.0))
+    (path,) = tmp_path.glob("requests-*.parquet")
+    table = parquet.read_table(path)
+
+    def told(name: str, values: pa.Array) -> list[str]:
+        said: list[str] = []
+        parquet.write_table(table.set_column(table.column_names.index(name), name, values), path)
+        assert len(SampleFiles(tmp_path, tell=said.append).read()) == 1 - len(said)
+        return said
+
+    assert told("status", pa.array(["200"])) == []
+    assert told("arrival_s", pa.array(["1.0"])) == []
+    assert len(told("status", pa.array(["fine"]))) == 1
+    assert len(told("steps", pa.array([[{"stage": "small"}]]))) == 1

@@ -76,3 +76,15 @@ def test_old_looks_are_forgotten_and_those_whose_file_has_gone_are_not(tmp_path:
     assert evaluations.count(0.0) == 2
     write(tmp_path, "c", QUALITY, *whole("r", at_s=11.0 + KEPT_S))
     assert evaluations.count(0.0) == 2
+
+
+def test_a_file_of_a_version_that_tells_less_is_left_out_and_named_once(tmp_path: Path) -> None:
+    said: list[str] = []
+    evaluations = ShadowFiles(tmp_path, STAGES, tell=said.append)
+    write(tmp_path, "a", QUALITY, *whole("p"))
+    (file,) = tmp_path.glob("quality-*.parquet")
+    parquet.write_table(parquet.read_table(file).drop_columns(["score"]), file)
+    write(tmp_path, "b", QUALITY, *whole("q"))
+    assert [evaluations.count(5.0) for _ in range(2)] == [1, 1]
+    (line,) = said
+    assert str(file) in line

@@ -37,7 +37,7 @@ def test_a_member_of_another_form_is_named_and_one_that_nobody_knows_is_not(
     (tmp_path / UNDER_WAY).write_text(json.dumps({**move, "to": other}))
     with pytest.raises(BadInput, match=UNDER_WAY):
         FileState(tmp_path).under_way()
-    (tmp_path / UNDER_WAY).write_text(json.dumps({**move, "need_rps": {"small": other}}))
+    (tmp_path / UNDER_WAY).write_text(json.dumps({**move, "need_rps": {"small": "1"}}))
     with pytest.raises(BadInput, match=UNDER_WAY):
         FileState(tmp_path).under_way()
     (tmp_path / UNDER_WAY).write_text(json.dumps(move))
