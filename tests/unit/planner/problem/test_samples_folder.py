@@ -29,5 +29,5 @@ def test_evaluations_of_versions_with_other_types_are_one_table(tmp_path: Path) 
     assert found.quality is not None
     assert found.quality.prompt_ids == ("p", "q")
     write(tmp_path, "quality-d.parquet", **looks("s", score=["good", "bad"]))
-    with pytest.raises(BadInput, match="quality-d.parquet"):
+    with pytest.raises(BadInput, match="quality-d"):
         read_samples(tmp_path)
