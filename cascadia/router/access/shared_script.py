@@ -20,8 +20,9 @@ for i = 1, #found, 2 do
   elseif name == 't' then t = tonumber(value)
   elseif name == 'at' then at = tonumber(value)
   elseif string.sub(name, 1, 2) == 'p:' then
-    local count, until_ms = string.match(value, '^(%d+) (%d+)$')
-    local left = tonumber(until_ms) - now
+    -- A router of another version may tell more behind it.
+    local count, until_ms = string.match(value, '^(%d+) (%d+)')
+    local left = (tonumber(until_ms) or 0) - now
     -- Longer than anybody is told to be believed: its time is that of another clock, of a Redis before this one.
     if left <= 0 or left > 2 * believed then redis.call('HDEL', KEYS[1], name)
     else
@@ -73,7 +74,9 @@ redis.call('PEXPIRE', KEYS[1], tonumber(ARGV[2]))
 local sums, found = {}, redis.call('HGETALL', KEYS[1])
 for i = 1, #found, 2 do
   local who, what = string.match(found[i], '^([^|]*)|(.*)$')
-  if who ~= me then sums[what] = (sums[what] or 0) + tonumber(found[i + 1]) end
+  local usd = tonumber(found[i + 1])
+  -- What a router of another version keeps here besides is no sum.
+  if who and usd and who ~= me then sums[what] = (sums[what] or 0) + usd end
 end
 local told = {}
 for what, usd in pairs(sums) do

@@ -45,6 +45,19 @@ def read_share(text: bytes) -> Share:
     return Share(tick, series, now, loads)
 
 
+def readable(text: bytes, upper: Sequence[float]) -> Share | None:
+    """The share of a router elsewhere; None where it is of another form: a router may have this version's number and
+    not its code. `upper`: bounds of the buckets that its requests' seconds are in."""
+    try:
+        share = read_share(text)
+        together([share.now])
+        series_of([share.series], upper)
+        loads_of([share.loads])
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError):
+        return None
+    return share
+
+
 def together(nows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     replicas: dict[str, dict[str, Any]] = {}
     waiting: dict[str, int] = {}

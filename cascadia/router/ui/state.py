@@ -18,7 +18,16 @@ from cascadia.router.telemetry.metrics import Metrics
 from cascadia.router.ui.beside_plan import Seen, beside_plan
 from cascadia.router.ui.evaluations import Evaluations, against_largest
 from cascadia.router.ui.history import History, Window, added, quantile
-from cascadia.router.ui.merge import RECENT, Share, loads_of, read_share, series_of, together, written
+from cascadia.router.ui.merge import (
+    RECENT,
+    Share,
+    loads_of,
+    read_share,
+    readable,
+    series_of,
+    together,
+    written,
+)
 from cascadia.router.ui.process_state import Gears
 
 WINDOWS: dict[str, float | None] = {"1m": 60.0, "15m": 900.0, "all": None}
@@ -96,7 +105,9 @@ class Page:
         body = window.encode("ascii")
         others, elsewhere = await asyncio.gather(router.peers.ask("page", body), self.elsewhere(body))
         shares = [self.share(window), *map(read_share, others.values())]
-        shares += [read_share(text) for _, text in elsewhere]
+        upper = router.metrics.request_seconds.upper
+        heard = [(host, share) for host, text in elsewhere if (share := readable(text, upper)) is not None]
+        shares += [share for _, share in heard]
         seen = added([share.moved for share in shares])
         evaluated = (await self.evaluations())["evaluations"] if router.settings.shadow.ratio else []
         now = together([share.now for share in shares])
@@ -105,7 +116,7 @@ class Page:
             "cascade": router.settings.cascade,
             "playground": self._playground(),
             "processes": len(shares),
-            "routers": 1 + len({host for host, _ in elsewhere}),
+            "routers": 1 + len({host for host, _ in heard}),
             "ready": now["ready"],
             "draining": now["draining"],
             "uptime_s": now["uptime_s"],
@@ -123,7 +134,7 @@ class Page:
                 [stage.settings.threshold for stage in router.stages],
                 self._costs(),
             ),
-            "series": series_of([share.series for share in shares], router.metrics.request_seconds.upper),
+            "series": series_of([share.series for share in shares], upper),
             "gears": None if router.gears is None else self._gears(router.gears, seen, shares),
             "beside_plan": self._beside_plan(seen, now["replicas"], evaluated),
             "recent": now["recent"],
@@ -189,8 +200,9 @@ class Page:
         return Share(self.history.window(WINDOWS[window]).moved, parts, now, loads)
 
     async def told(self, window: bytes) -> bytes:
-        """This process's share, as another reads it."""
-        return written(self.share(window.decode("ascii")))
+        """This process's share, as another reads it; nothing of a window that only another version knows."""
+        name = window.decode("ascii", "replace")
+        return written(self.share(name)) if name in WINDOWS else b""
 
     def _gears(self, gears: Gears, seen: Window, shares: Sequence[Share]) -> State:
         came = seen.by("gear_requests")

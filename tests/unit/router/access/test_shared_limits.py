@@ -1,17 +1,20 @@
 """Limits per key over several routers: one count in Redis, and each by itself where Redis is away."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis.asyncio
 
 from cascadia.router.access.keys import Key, KeyLimits, Keyring
 from cascadia.router.access.rate_limits import Usage, Verdict
 from cascadia.router.access.redis_store import RedisStore
 from cascadia.router.access.shared_limits import MOST_WAITING, SharedLimits, StoreFailed
+from cascadia.router.access.spend_books import RedisBook
 from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.router.telemetry.outages import Outage
 from cascadia.testing.engines import FakeEngine, completion, send, started
@@ -340,3 +343,26 @@ def test_redis_is_told_again_of_requests_that_run_long_and_of_no_others() -> Non
         await shared.close()
 
     run(main)
+
+
+def test_what_a_router_of_another_version_keeps_besides_changes_no_count() -> None:
+    async def main(url: str) -> None:
+        key, _ = made(limits=KeyLimits(concurrent=3))
+        store = redis.asyncio.Redis.from_url(url)
+        until_ms = int(time.time() * 1000) + 10_000
+        limits = {"p:later": f"2 {until_ms} more", "p:other": "nobody knows", "version": "2"}
+        await store.hset(f"cascadia:limits:{{{key.id}}}", mapping=limits)  # type: ignore[misc]
+        failures: list[str] = []
+        async with sharing(url, failures) as one:
+            usage = Usage()
+            assert [(await took(one, key, usage, 1)).refused for _ in range(2)] == [None, "concurrent"]
+        spend = {"version": "2", "other|a|small": "nobody knows", f"other|{key.id}|small": "0.5"}
+        await store.hset("cascadia:spend:{2026-11}", mapping=spend)  # type: ignore[misc]
+        book = RedisBook(RedisStore(url, PATIENT_S), QUIET)
+        assert await book.exchange("2026-11", {}) == {key.id: {"small": 0.5}}
+        await book.close()
+        await store.aclose()
+        assert failures == []
+
+    with fake_redis() as url:
+        run(lambda: main(url))

@@ -97,3 +97,21 @@ def test_without_redis_the_page_shows_its_own_router() -> None:
 
     with nobody() as url:
         with_two(url, look)
+
+
+@pytest.mark.parametrize(
+    "share", [b"", b"[]", b'{"later": 1}', b'[0, [], [], [[1, [2]]], {"ready": true}, []]']
+)
+def test_a_share_of_another_form_is_left_out_and_the_page_is_shown(share: bytes) -> None:
+    async def look(ups: list[Running], header: dict[str, str]) -> None:
+        async def elsewhere(_: bytes) -> list[tuple[str, bytes]]:
+            return [("host", share)]
+
+        page = ups[0].router.others._page
+        assert page is not None
+        page.elsewhere = elsewhere
+        assert (await state(ups[0], header))["routers"] == 1
+        assert await page.told(b"a window of another version") == b""
+
+    with nobody() as url:
+        with_two(url, look)
