@@ -14,6 +14,8 @@ from dataclasses import KW_ONLY, asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
+
 from cascadia.domain.errors import BadInput
 
 VERSION = 1
@@ -116,11 +118,13 @@ def _refuse_strangers(path: Path, first: bytes, *, begun: bool) -> None:
         header = _object(first)
         ours = header is not None and header.get(_MARK) == VERSION and isinstance(header.get("inputs"), dict)
     if not ours:
-        raise BadInput(str(path), "is no journal of this command", "move it away, or name another --out")
+        what = "is no journal of this command, or of another version of cascadia"
+        raise BadInput(str(path), what, "move it away, or name another --out")
 
 
 def _refuse_others(path: Path, was: Mapping[str, Any], inputs: Mapping[str, Any]) -> None:
-    other = [name for name in inputs if was.get(name) != inputs[name]]
+    # Those too that only the version knew which began it: its answers were got by them.
+    other = [name for name in {**inputs, **was} if was.get(name) != inputs.get(name)]
     if other:
         raise BadInput(str(path), f"is of a run with other {' and '.join(other)}", _AGAIN)
 
@@ -130,10 +134,14 @@ def _finished(path: Path, lines: list[bytes]) -> Iterator[tuple[tuple[str, str],
         found = _object(line)
         if found is not None and set(found) == set(Failed.__dataclass_fields__):
             continue
+        unknown = found.keys() - Done.__dataclass_fields__.keys() if found else set()
         try:
-            done = Done(**(found or {}))
-        except TypeError:
+            done = msgspec.convert(found, Done)
+        except ValueError:
             raise BadInput(f"{path} line {number}", "is damaged", _AGAIN) from None
+        if unknown:
+            what = f"is of another version of cascadia: it tells {', '.join(sorted(unknown))}"
+            raise BadInput(f"{path} line {number}", what, _AGAIN)
         yield (done.prompt_id, done.stage), done
 
 

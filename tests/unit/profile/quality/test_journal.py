@@ -1,6 +1,7 @@
 """A journal keeps what is done through any crash, and lets no other run go on from it."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -98,13 +99,32 @@ def test_a_file_that_is_no_journal_is_never_touched(tmp_path: Path, content: str
     assert (tmp_path / "j").read_text() == content
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"prompt_id": "q"}', "{}"])
+OTHER = json.dumps(asdict(ROWS[0]) | {"score": "high"})
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"prompt_id": "q"}', "{}", OTHER])
 def test_a_damaged_line_in_the_middle_is_named(tmp_path: Path, line: str) -> None:
     lines = written(tmp_path / "j").splitlines(keepends=True)
     lines[2] = line.encode() + b"\n"
     (tmp_path / "j").write_bytes(b"".join(lines))
     with pytest.raises(BadInput, match="j line 3: is damaged; add --restart"):
         reopened(tmp_path / "j")
+
+
+def test_a_journal_of_a_version_that_knows_more_is_refused_and_stays(tmp_path: Path) -> None:
+    """Its answers may have been got otherwise: mixed with ours they would be figures of neither."""
+    lines = written(tmp_path / "j").splitlines(keepends=True)
+    header = {"cascadia_quality_journal": 1, "inputs": {**INPUTS, "--top-p": 0.5}}
+    later = json.dumps(asdict(ROWS[1]) | {"language": "en"})
+    for number, line, said in (
+        (0, json.dumps(header), "other --top-p"),
+        (2, later, "line 3: is of another version of cascadia: it tells language"),
+    ):
+        told = [*lines[:number], line.encode() + b"\n", *lines[number + 1 :]]
+        (tmp_path / "j").write_bytes(b"".join(told))
+        with pytest.raises(BadInput, match=said):
+            reopened(tmp_path / "j")
+        assert (tmp_path / "j").read_bytes() == b"".join(told)
 
 
 def test_two_runs_at_once_are_one_too_many(tmp_path: Path) -> None:
