@@ -4,6 +4,7 @@ import asyncio
 import fcntl
 import json
 import os
+import re
 import secrets
 import threading
 from collections.abc import Mapping
@@ -22,6 +23,7 @@ KEPT_MS = 40 * 24 * 3600 * 1000
 """After the last word of it a month is forgotten in Redis."""
 SEPARATOR = "|"
 UNREADABLE = ".unreadable"
+_MONTH = re.compile(r"\d{4}-\d\d")
 
 Months = dict[str, Sums]
 """Sums by month."""
@@ -101,7 +103,7 @@ class FileBook:
             self._before = read_months(path)
         except NoBook as error:
             tell("the book of spend cannot be read, and is put aside", error)
-            path.replace(f"{path}{UNREADABLE}")
+            path.replace(_free(Path(f"{path}{UNREADABLE}")))
             self._put_aside, self._before = True, {}
         except OSError:
             os.close(lock)
@@ -172,6 +174,9 @@ def read_months(path: Path) -> Months:
     try:
         document: Any = json.loads(path.read_text())
         months = {document["month"]: document["usd"], **document.get("earlier", {})}
+        # A month in another form would be nobody's, and its budgets begun anew without a word.
+        if not all(_MONTH.fullmatch(month) for month in months):
+            raise ValueError("months that are none")
         return {month: _sums(usd) for month, usd in months.items()}
     except FileNotFoundError:
         return {}
@@ -185,6 +190,15 @@ def _sums(found: Any) -> Sums:
     if not all(isfinite(usd) and usd >= 0 for stages in sums.values() for usd in stages.values()):
         raise ValueError("dollars that are none")
     return sums
+
+
+def _free(path: Path) -> Path:
+    """`path`, or what is beside it where somebody put one aside before."""
+    found, number = path, 1
+    while found.exists():
+        number += 1
+        found = path.with_name(f"{path.name}-{number}")
+    return found
 
 
 def _write(path: Path, sums: Months, month: str) -> None:

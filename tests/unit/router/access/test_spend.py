@@ -141,6 +141,26 @@ def test_a_book_that_cannot_be_read_is_put_aside_and_never_written_over(tmp_path
     assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 3.0}}
 
 
+@pytest.mark.parametrize("month", [None, 202611, "2026-11-28", ["2026-11"]])
+def test_a_book_of_months_in_another_form_is_put_aside_beside_the_one_before(
+    tmp_path: Path, month: object
+) -> None:
+    torn = json.dumps({"month": month, "usd": {"k": {"small": 40.0}}})
+    (tmp_path / "spend-0.json").write_text(torn)
+    (tmp_path / "spend-0.json.unreadable").write_text("another")
+
+    async def main() -> None:
+        book = FileBook(tmp_path)
+        with pytest.raises(PartlyRead):
+            await book.exchange("2026-11", {"k": {"small": 3.0}})
+        await book.close()
+
+    asyncio.run(main())
+    assert (tmp_path / "spend-0.json.unreadable").read_text() == "another"
+    assert (tmp_path / "spend-0.json.unreadable-2").read_text() == torn
+    assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 3.0}}
+
+
 def test_a_book_that_cannot_be_opened_now_is_not_begun_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
