@@ -45,11 +45,13 @@ def read_measurements(path: Path, setup: Setup) -> dict[Point, list[Seen]]:
     if not isinstance(kept, dict) or not isinstance(kept.get("seen"), list):
         raise BadInput("--resume", f"{path} keeps no measurements", NOT_ONE)
     now = _told(setup)
-    before = kept.get("of")
-    for key in now:
-        if not isinstance(before, dict) or before.get(key) != now[key]:
-            was = before.get(key) if isinstance(before, dict) else None
-            raise BadInput("--resume", f"{path} was measured at {key} {was}, this is {now[key]}", NOT_ONE)
+    of = kept.get("of")
+    before = of if isinstance(of, dict) else {}
+    # Those too that only the version knew which measured.
+    for key in {**now, **before}:
+        if before.get(key) != now.get(key):
+            what = f"{path} was measured at {key} {before.get(key)}, this is {now.get(key)}"
+            raise BadInput("--resume", what, NOT_ONE)
     found: dict[Point, list[Seen]] = {}
     for row in kept["seen"]:
         one = _seen(row, path)

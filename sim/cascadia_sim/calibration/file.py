@@ -16,7 +16,8 @@ MEASUREMENTS = "profile"
 """Where a profile's file keeps what it was fitted to; nothing else reads it."""
 RANGES = ("tokens", "tp", "context")
 RETIRED = frozenset({"eager_s", "eager_layer_s"})
-"""Constants of calibrations written before they were given up: read, and passed over."""
+"""Constants of calibrations written before they were given up: passed over where they are 0. Others were fitted beside
+them, and would make engines faster than they were measured."""
 MORE_RANGES = ("batch", "parameters")
 
 
@@ -69,7 +70,11 @@ def efficiency_from(data: Any, where: str) -> Efficiency:
     known = {f.name for f in fields(Efficiency)} | RETIRED
     needed = {f.name for f in fields(Efficiency) if f.default is MISSING}
     entry = _object(data, needed, where, known)
-    values = {name: _number(value, f"{where}.{name}") for name, value in entry.items() if name not in RETIRED}
+    values = {name: _number(value, f"{where}.{name}") for name, value in entry.items()}
+    for name in sorted(RETIRED & values.keys()):
+        if values.pop(name):
+            what = f"{entry[name]:g}, but no longer simulated; the other constants were fitted beside it"
+            raise BadCalibration(f"{where}.{name}", what, "measure anew: `cascadia profile latency`")
     return Efficiency(**values)
 
 
@@ -108,7 +113,8 @@ def _object(data: Any, needed: set[str], where: str, known: set[str] | None = No
     if missing := needed - data.keys():
         raise BadCalibration(where, f"{', '.join(sorted(missing))} missing", "write them")
     if unknown := data.keys() - (known or needed):
-        raise BadCalibration(where, f"unknown: {', '.join(sorted(unknown))}", "leave them out")
+        instead = "leave them out; where a newer cascadia wrote them, upgrade, or measure anew"
+        raise BadCalibration(where, f"unknown: {', '.join(sorted(unknown))}", instead)
     return data
 
 

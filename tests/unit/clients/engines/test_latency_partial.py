@@ -166,6 +166,7 @@ def test_an_engine_that_answers_nothing_in_the_time_is_refused_with_a_longer_one
     [
         (lambda d: d["profile"]["of"].update(model="another"), "was measured at model another, this is"),
         (lambda d: d["profile"]["of"].pop("tp"), "was measured at tp None, this is 1"),
+        (lambda d: d["profile"]["of"].update(kv="fp8"), "was measured at kv fp8, this is None"),
         (lambda d: d.pop("profile"), "keeps no measurements"),
         (lambda d: d["profile"]["seen"].append([1, 2, 3]), "a measurement that is none"),
         (

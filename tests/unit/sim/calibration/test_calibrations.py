@@ -134,6 +134,7 @@ def test_a_calibration_written_is_read_back_whole(tmp_path: Path) -> None:
         (("efficiency", "gemm_hbm"), "fast", "efficiency.gemm_hbm: 'fast' is not a number"),
         (("efficiency", "kernel_s"), -1e-6, "efficiency.kernel_s: -1e-06 is not a number of 0 or more"),
         (("efficiency", "colour"), 1.0, "efficiency: unknown: colour"),
+        (("efficiency", "eager_layer_s"), 2e-4, "efficiency.eager_layer_s: 0.0002, but no longer simulated"),
         (("valid",), [], "valid: list in place of an object"),
     ],
 )
@@ -147,6 +148,12 @@ def test_a_bad_calibration_is_refused_at_its_place(place: tuple[str, ...], value
         calibration_from(data, "mine.json")
     assert str(refusal.value).startswith("mine.json")
     assert told in str(refusal.value)
+
+
+def test_a_constant_that_was_given_up_is_passed_over_where_it_did_nothing() -> None:
+    data = json.loads(json.dumps(as_data(known_calibrations()[0])))
+    data["efficiency"] |= {"eager_s": 0.0, "eager_layer_s": 0}
+    assert calibration_from(data, "mine.json") == known_calibrations()[0]
 
 
 def test_what_is_missing_or_no_json_is_refused(tmp_path: Path) -> None:
