@@ -22,6 +22,20 @@ from cascadia.thresholds.outcome import Estimate, estimate
 FEWEST_PAIRS = 30
 OK = 200
 
+STEPS = "steps"
+STEP = {"stage": "string", "input_tokens": "int64", "output_tokens": "int64"}
+ARRIVALS = {"arrival_s": "float64"}
+REQUESTS = ARRIVALS | {
+    "request": "string",
+    "model": "string",
+    "stage": "string",
+    "status": "int64",
+    STEPS: STEPS,
+}
+QUALITY = {"prompt_id": "string", "stage": "string", "score": "float64", "at_s": "float64"}
+QUALITY |= {"input_tokens": "int64", "output_tokens": "int64"}
+MAY_LACK = {"stage", "model", "score", "status"}
+
 Prices = Mapping[str, tuple[float, float]]
 """Dollars of a million tokens read and of a million written, by stage."""
 
@@ -112,32 +126,39 @@ def _usd(prices: Prices, asked: Mapping[str, Any]) -> float:
 
 def _answered(folder: Path, since_s: float, until_s: float) -> tuple[dict[str, dict[str, Any]], int]:
     """Requests that the cascade answered in the time, by id, and how many there were; those not sampled count too."""
-    columns = ["request", "arrival_s", "model", "stage", "status", "steps"]
-    rows = [row for row in _read(folder, "requests", columns) if since_s <= row["arrival_s"] < until_s]
+    rows = [row for row in _read(folder, "requests", REQUESTS) if since_s <= row["arrival_s"] < until_s]
     found = {r["request"]: r for r in rows if r["status"] == OK and r["stage"] and r["model"] != r["stage"]}
-    came = sum(since_s <= row["arrival_s"] < until_s for row in _read(folder, "arrivals", ["arrival_s"]))
+    came = sum(since_s <= row["arrival_s"] < until_s for row in _read(folder, "arrivals", ARRIVALS))
     return found, round(len(found) * max(1.0, came / len(rows))) if rows else 0
 
 
 def _looks(folder: Path, requests: set[str]) -> dict[str, list[dict[str, Any]]]:
     """Rows of each request's evaluation, in the order of its stages."""
-    columns = ["prompt_id", "stage", "score", "input_tokens", "output_tokens", "at_s"]
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in sorted(_read(folder, "quality", columns), key=lambda row: row["at_s"]):
+    for row in sorted(_read(folder, "quality", QUALITY), key=lambda row: row["at_s"]):
         if row["prompt_id"] in requests:
             found.setdefault(row["prompt_id"], []).append(row)
     return found
 
 
-def _read(folder: Path, kind: str, columns: list[str]) -> Iterator[dict[str, Any]]:
+def _read(folder: Path, kind: str, columns: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+    """Rows that tell what they are to; files of another version may have other types, or lack some of it."""
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyarrow import parquet
 
     if not folder.is_dir():
         raise BadInput(str(folder), "no such folder", "name the folder of router.yaml's section samples")
+    # Not nullable: those that a file lacks would be cast to nothing, and its steps cost as much.
+    step = pa.struct([pa.field(name, kind_of, nullable=False) for name, kind_of in STEP.items()])
+    types = {STEPS: pa.list_(step)}
+    told = pa.schema([(name, types.get(kind_of, kind_of)) for name, kind_of in columns.items()])
     for file in sorted(folder.glob(f"{kind}-*.parquet")):
         try:
-            yield from parquet.read_table(file, columns=columns).to_pylist()
+            table = parquet.read_table(file, columns=list(columns)).select(list(columns)).cast(told)
+            for name in columns.keys() - MAY_LACK:
+                table = table.filter(pc.is_valid(table[name]))
         except (pa.ArrowException, OSError) as error:
             said = (str(error).splitlines() or [""])[0][:120]
             raise BadInput(str(file), f"cannot be read ({said})", "remove it") from None
+        yield from table.to_pylist()

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from cascadia.cli.main import main
 from cascadia.domain.errors import BadInput
@@ -104,3 +106,31 @@ def test_a_routers_own_log_is_paired(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert ended.value.code == 0
     document: dict[str, Any] = json.loads(capsys.readouterr().out)
     assert document["savings"]["evaluated"] == 40
+
+
+def test_a_log_of_another_version_is_read_as_far_as_it_tells_or_named(tmp_path: Path) -> None:
+    step = {"stage": "small", "input_tokens": 5, "output_tokens": 6}
+    came = {
+        "request": "p",
+        "arrival_s": 1.0,
+        "model": "cascadia",
+        "stage": "small",
+        "status": 200,
+        "steps": [step],
+    }
+    look = {"prompt_id": "p", "score": 50.0, "at_s": 2.0, "input_tokens": 5, "output_tokens": 6}
+    looks = [look | {"stage": name} for name in ("small", "large")]
+
+    def pairs(requests: list[dict[str, Any]], evaluated: list[dict[str, Any]]) -> int:
+        parquet.write_table(pa.Table.from_pylist(requests), tmp_path / "requests-a.parquet")
+        parquet.write_table(pa.Table.from_pylist(evaluated), tmp_path / "quality-a.parquet")
+        return len(observed(tmp_path, {"small": (1.0, 2.0), "large": (3.0, 4.0)}, 0.0, 9.0).pairs)
+
+    assert pairs([came], looks) == 1
+    assert pairs([came | {"arrival_s": "1.0", "status": "200"}], looks) == 1
+    torn = [came | {"request": "q", "steps": None}, came | {"request": "r", "arrival_s": None}]
+    assert pairs([came, *torn], [*looks, looks[0] | {"at_s": None}]) == 1
+    for lacking in ("stage", "input_tokens"):
+        told = {name: value for name, value in step.items() if name != lacking}
+        with pytest.raises(BadInput, match="requests-a"):
+            pairs([came | {"steps": [told]}], looks)
