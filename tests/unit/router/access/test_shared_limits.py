@@ -348,21 +348,23 @@ def test_redis_is_told_again_of_requests_that_run_long_and_of_no_others() -> Non
 def test_what_a_router_of_another_version_keeps_besides_changes_no_count() -> None:
     async def main(url: str) -> None:
         key, _ = made(limits=KeyLimits(concurrent=3))
-        store = redis.asyncio.Redis.from_url(url)
         until_ms = int(time.time() * 1000) + 10_000
         limits = {"p:later": f"2 {until_ms} more", "p:other": "nobody knows", "version": "2"}
-        await store.hset(f"cascadia:limits:{{{key.id}}}", mapping=limits)  # type: ignore[misc]
-        failures: list[str] = []
-        async with sharing(url, failures) as one:
-            usage = Usage()
-            assert [(await took(one, key, usage, 1)).refused for _ in range(2)] == [None, "concurrent"]
         spend = {"version": "2", "other|a|small": "nobody knows", f"other|{key.id}|small": "0.5"}
-        await store.hset("cascadia:spend:{2026-11}", mapping=spend)  # type: ignore[misc]
-        book = RedisBook(RedisStore(url, PATIENT_S), QUIET)
-        assert await book.exchange("2026-11", {}) == {key.id: {"small": 0.5}}
-        await book.close()
-        await store.aclose()
+        async with redis.asyncio.Redis.from_url(url) as store:
+            await store.hset(f"cascadia:limits:{{{key.id}}}", mapping=limits)  # type: ignore[misc]
+            await store.hset("cascadia:spend:{2026-11}", mapping=spend)  # type: ignore[misc]
+        failures: list[str] = []
+        async with sharing(url, failures, 2.0) as one:
+            usage = Usage()
+            verdicts = [await one.take(key, usage, 1) for _ in range(2)]
         assert failures == []
+        assert [verdict and verdict.refused for verdict in verdicts] == [None, "concurrent"]
+        book = RedisBook(RedisStore(url, 2.0), QUIET)
+        try:
+            assert await book.exchange("2026-11", {}) == {key.id: {"small": 0.5}}
+        finally:
+            await book.close()
 
     with fake_redis() as url:
         run(lambda: main(url))
