@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from cascadia.cli.shared.options import Group, positive, with_output
-from cascadia.cli.shared.output import Output
+from cascadia.cli.shared.output import Output, write
 from cascadia.domain.errors import BadInput
 
 _SCOPES = ("inference", "metrics", "admin")
@@ -109,7 +109,8 @@ def add(
     add_key(file, key, now)
     try:
         output.document({"id": made.id, "name": name, "key": made.text, "file": str(file)})
-        output.show(made.text)
+        if not output.json:
+            write(made.text)  # also under --quiet: it is told this once
         sys.stdout.flush()
     except OSError:
         revoke_key(file, made.id)  # nobody has seen it, or ever will

@@ -178,6 +178,12 @@ def test_a_key_that_nobody_saw_is_not_kept(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "keys.json").read_text())["keys"] == []
 
 
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]])
+def test_a_key_is_told_however_quiet_the_command(quiet: list[str], tmp_path: Path) -> None:
+    done = run("keys", "add", str(tmp_path / "keys.json"), "--name", "ann", *quiet)
+    assert (done.exit_code, done.stdout[:3]) == (0, "ck-")
+
+
 def test_a_real_process_says_what_is_wrong_and_returns_2(tmp_path: Path) -> None:
     (tmp_path / "cascade.yaml").write_text("stagse: []")
     command = [*CASCADIA, "plan", "cascade.yaml", "--out", "plan", "--json"]
