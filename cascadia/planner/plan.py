@@ -37,7 +37,13 @@ from cascadia.planner.deployment.measures import stage_latencies_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
 from cascadia.planner.gears.notes import gear_notes
-from cascadia.planner.gears.placement import Placed, as_good_on_gears, cheaper_on_gears, keeps_levels
+from cascadia.planner.gears.placement import (
+    Placed,
+    as_good_on_gears,
+    better_than_mixed,
+    cheaper_on_gears,
+    keeps_levels,
+)
 from cascadia.planner.gears.written import gears as written_gears
 from cascadia.planner.gears.written import mixed_quality
 from cascadia.planner.infeasible import explain
@@ -284,6 +290,8 @@ def _planned(
     placed = cheaper_on_gears(search, found.candidates, chosen, progress)
     if as_good:
         placed = as_good_on_gears(search, best, as_good, progress)
+    if placed is None and (placed := better_than_mixed(search, chosen, found.candidates, progress)):
+        found, as_good = replace(found, best=placed.candidate), ()
     chosen = chosen if placed is None else placed.candidate
     if aside is not None:
         aside.look_around(search, found.loop, chosen, anew=changed)

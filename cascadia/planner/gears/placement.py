@@ -16,7 +16,8 @@ Where APIs are paid for, what a ladder sends them costs too: all that are walked
 ladder among them.
 
 Where quality is sought, gears use idle capacity, which cheaper replicas have less of. So replicas that cost less, and
-are as good with one setting, are taken only where their ladder is no worse than the dear ones'.
+are as good with one setting, are taken only where their ladder is no worse than the dear ones'. A mixture of routings
+has no gears: it gives way where the best single routing is better on its own.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +31,13 @@ from cascadia.planner.deployment.levels import reached_s
 from cascadia.planner.deployment.simulation import Simulator, quantile_s
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import FoundLadder, Goals, find_ladder
-from cascadia.planner.refinement.state import PLAINLY_OVERLOADED, Candidate, Refinement, within_limits
+from cascadia.planner.refinement.state import (
+    PLAINLY_OVERLOADED,
+    Candidate,
+    Refinement,
+    rank,
+    within_limits,
+)
 from cascadia.planner.refinement.supersets import parts
 from cascadia.planner.search import elsewhere
 from cascadia.planner.search.context import Search
@@ -135,6 +142,30 @@ def as_good_on_gears(
         else:
             low = middle + 1
     return best
+
+
+def better_than_mixed(
+    search: Search, mixture: Candidate, tried: Sequence[Candidate], progress: Callable[[str], None]
+) -> Placed | None:
+    """The best of those `tried` that is no mixture, where its quality on gears is above that of `mixture`, which has
+    none beside it."""
+    problem, routings = search.problem, search.routings
+    share = np.zeros(len(routings)) if routings.mixed is None else routings.mixed.share
+    if problem.objective.goal != "quality" or problem.gears < 2 or not share[mixture.deployment.routing]:
+        return None
+    if routings.lower[share == 0].max() <= mixture.quality_lower:
+        return None
+    if search.deadline.leaves_out("gears in place of a mixture"):
+        return None
+    progress("gears in place of a mixture")
+    state = Refinement(search, search.simulator, References(search))
+    likely = [c for c in tried if not share[c.deployment.routing] and within_limits(problem, c)]
+    for candidate in sorted(likely, key=lambda c: rank(problem, c))[:LADDERS]:
+        found = state.certified(candidate)
+        if found.certificate is not None and found.certificate.holds and within_limits(problem, found):
+            placed = _laddered(search, found)
+            return placed if placed.quality_lower > mixture.quality_lower else None
+    return None
 
 
 def _laddered(search: Search, candidate: Candidate) -> Placed:

@@ -8,7 +8,13 @@ import pytest
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.planner.deployment.deployment import deployment
-from cascadia.planner.gears.placement import LOOKED_AT, Placed, as_good_on_gears, cheaper_on_gears
+from cascadia.planner.gears.placement import (
+    LOOKED_AT,
+    Placed,
+    as_good_on_gears,
+    better_than_mixed,
+    cheaper_on_gears,
+)
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.state import Candidate
@@ -127,3 +133,29 @@ def test_where_quality_is_sought_cheaper_replicas_are_taken_only_if_as_good_on_g
     assert found.candidate.usd_per_hour <= dear.usd_per_hour
     single = replace(search, problem=replace(search.problem, gears=1))
     assert as_good_on_gears(single, dear, cheaper, lambda _: None) is None
+
+
+def test_a_mixture_gives_way_where_the_best_single_routing_is_better_on_gears() -> None:
+    """Mixtures have no gears: where one beat the best single setting, gears that beat both were never looked for."""
+    geared = plan_for_spikes()
+    plain, single = geared.search.routings, geared.chosen
+    on_gears = geared.plan.predicted.quality.lower
+    assert on_gears > single.quality_lower
+    first = next(k for k in range(len(plain)) if all(c.deployment.routing != k for c in geared.candidates))
+    share = np.zeros(len(plain))
+    share[first] = 0.5
+    mixed = replace(plain, mixed=Mixed(share, replace(plain, mixed=None), plain.reached))
+    search = replace(geared.search, routings=mixed)
+
+    def beside(lower: float) -> Placed | None:
+        d = replace(single.deployment, routing=first)
+        mixture = replace(single, deployment=d, quality_lower=lower, certificate=None)
+        return better_than_mixed(search, mixture, [mixture, *geared.candidates], lambda _: None)
+
+    found = beside((single.quality_lower + on_gears) / 2)
+    assert found is not None
+    assert found.candidate.deployment.key == single.deployment.key
+    assert found.ladder is not None
+    assert found.quality_lower == pytest.approx(on_gears)
+    assert beside(on_gears + 0.01) is None
+    assert better_than_mixed(search, single, geared.candidates, lambda _: None) is None
