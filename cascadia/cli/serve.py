@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from cascadia.cli.shared.options import with_output
-from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output import Output
 from cascadia.domain.errors import BadInput
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ def serve(
     Files that change are read again, as they are on SIGHUP.
     """
     click.get_current_context().with_resource(_hang_ups_held())
+    from cascadia.clients.processes.ports import listen_as_told
+    from cascadia.files.addresses import http_url
     from cascadia.files.scratch import scratch
     from cascadia.router.live.last_good import LastGood, read
     from cascadia.router.observers.tracing_setup import tracing_from
@@ -106,25 +108,23 @@ def serve(
     first = read(load)
     settings, last_good = first.settings, LastGood(first)
     several = workers > 1
-    listening = [_listen("--port", settings.host, settings.port, reuse_port=reuse_port or several)]
+    listening = [listen_as_told(settings.host, settings.port, reuse_port=reuse_port or several)]
     at = listening[0].getsockname()[1]
-    listening += [_listen("--port", settings.host, at, reuse_port=True) for _ in range(workers - 1)]
-    url = f"http://{settings.host}:{at}"
+    listening += [listen_as_told(settings.host, at, reuse_port=True) for _ in range(workers - 1)]
+    url = http_url(settings.host, at)
     document = {"url": url, "stages": [stage.name for stage in settings.stages]}
     admin = settings.admin
     admin_at = None
     if admin is not None and admin.port is not None:
         # One for all processes: whichever takes a call has the others do it too.
-        admin_at = _listen("--admin-port", admin.host, admin.port)
-        document["admin_url"] = f"http://{admin.host}:{admin_at.getsockname()[1]}/admin"
+        admin_at = listen_as_told(admin.host, admin.port, "--admin-port", "admin.host")
+        document["admin_url"] = f"{http_url(admin.host, admin_at.getsockname()[1])}/admin"
 
     def told() -> None:
         # Where nobody can be told, e.g. for a full disk, it serves all the same.
         with contextlib.suppress(OSError):
-            output.document(document)
-            if not output.json and not output.quiet:
-                write(f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1")
-            sys.stdout.flush()
+            line = f"serving {', '.join(stage.name for stage in settings.stages)} at {url}/v1"
+            output.serving(document, line, settings.port)
 
     if not several:
         _serve(last_good, load, listening[0], admin_at, told, no_log=no_log)
@@ -201,15 +201,6 @@ def _serve(
     else:
         run(router, listening, told, parent.heartbeats, place.number, parent.leaves)
     log.close()
-
-
-def _listen(option: str, host: str, port: int, *, reuse_port: bool = False) -> "socket":
-    from cascadia.clients.processes.ports import listen
-
-    try:
-        return listen(host, port, reuse_port=reuse_port)
-    except OSError as error:
-        raise BadInput(option, f"cannot listen on {host}:{port} ({error.strerror})", "name another") from None
 
 
 def _settings(

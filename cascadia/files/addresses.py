@@ -6,6 +6,20 @@ from urllib.parse import urlsplit
 _PATH = re.compile(r"(/[\w.~-]+)*", re.ASCII)
 
 
+def http_url(host: str, port: int) -> str:
+    """The address of who listens at `host`: a name, or an address of either version.
+
+    >>> http_url("::1", 8000)
+    'http://[::1]:8000'
+    """
+    return f"http://{authority(host, port)}"
+
+
+def authority(host: str, port: int) -> str:
+    """Host and port as addresses and `Host` headers write them."""
+    return f"[{host}]:{port}" if ":" in host and not host.startswith("[") else f"{host}:{port}"
+
+
 def api_root(url: str) -> str:
     """The address less trailing slashes and `/v1`. Raises ValueError with what is wrong with it.
 

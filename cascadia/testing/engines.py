@@ -7,6 +7,8 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from cascadia.files.addresses import http_url
+
 Answer = Callable[["FakeEngine", dict[str, Any], asyncio.StreamWriter], Awaitable[None]]
 
 
@@ -34,7 +36,7 @@ class FakeEngine:
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return http_url(self.host, self.port)
 
     async def start(self) -> None:
         self.server = await asyncio.start_server(self._serve, self.host, self.port)

@@ -1,6 +1,5 @@
 """`cascadia engine serve`: several one-pass models behind one port."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ from cascadia.cli.engine.models import named, runners_of
 from cascadia.cli.exits.common import promise_of, shadow_option, with_promise
 from cascadia.cli.judge.common import encoder_option, read_judge
 from cascadia.cli.shared.options import with_output
-from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
 from cascadia.domain.errors import BadInput
 
@@ -85,10 +84,7 @@ def serve(
     listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:
-        output.document({"url": url, "models": names})
-        if not output.json and not output.quiet:
-            write(f"serving {', '.join(names)} at {url}/v1")
-        sys.stdout.flush()
+        output.serving({"url": url, "models": names}, f"serving {', '.join(names)} at {url}/v1", port)
 
     if judge_file is None:
         app: ASGIApp = application(runners, most_waiting=most_waiting, at_once=at_once, api_key=api_key)

@@ -3,6 +3,7 @@
 import asyncio
 import time
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from cascadia.controller.settings.file import settings_of
 from cascadia.controller.settings.model import ControllerFile
 from cascadia.controller.shipped import SCALE_S
 from cascadia.domain.errors import BadInput, CascadiaError
+from cascadia.files.addresses import http_url
 
 if TYPE_CHECKING:
     from cascadia.controller.decide.settings import Settings
@@ -211,7 +213,8 @@ async def _watch(made: "Controller", figures: "Figures", at: tuple[str, int | No
         port = PORT if is_free(PORT) else 0
     figures.begin(lambda: True)
     async with serving(routes(figures, made.state.entries), host, port) as found:
-        output.note(f"figures at http://{host}:{found}/metrics")
+        told = replace(output, quiet=output.quiet and found in (at[1], PORT))  # where nobody could know it
+        told.note(f"figures at {http_url(host, found)}/metrics")
         await made.adopt()
         try:
             async with asyncio.TaskGroup() as both:

@@ -1,6 +1,5 @@
 """`cascadia judge serve`: the embedding judge as a small HTTP service, or a probe in front of its engine."""
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from cascadia.cli.judge.common import encoder_folder_of, encoder_option, read_ju
 from cascadia.cli.judge.probe_engine import with_probe_engine
 from cascadia.cli.judge.serve_probe import serve_probe
 from cascadia.cli.shared.options import with_output
-from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.service import bound_threads, key_of, listening_at, with_service
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ExitPromise
@@ -99,10 +98,11 @@ def serve(
     listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:
-        output.document({"url": url, "heads": [[head.stage, *head.groups] for head in judge.heads]})
-        if not output.json and not output.quiet:
-            write(f"judging at {url}/v1/score")
-        sys.stdout.flush()
+        output.serving(
+            {"url": url, "heads": [[head.stage, *head.groups] for head in judge.heads]},
+            f"judging at {url}/v1/score",
+            port,
+        )
 
     app = application(served, most_waiting=most_waiting, at_once=at_once, api_key=api_key)
     run(app, listening, told)

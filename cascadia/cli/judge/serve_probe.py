@@ -1,7 +1,6 @@
 """`cascadia judge serve` of a probe: a front for the engine whose states it reads."""
 
 import asyncio
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cascadia.cli.judge.probe_engine import ProbeEngine, client_of, probe_engine
 from cascadia.cli.judge.started_engine import started
-from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.service import listening_at
 from cascadia.domain.errors import BadInput
 
@@ -57,10 +56,11 @@ def _serve(
     listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:
-        output.document({"url": url, "engine": engine.url, "slots": count, "layer": probe.layer})
-        if not output.json and not output.quiet:
-            write(f"answering at {url}/v1, by {engine.url}, with scores of layer {probe.layer}")
-        sys.stdout.flush()
+        output.serving(
+            {"url": url, "engine": engine.url, "slots": count, "layer": probe.layer},
+            f"answering at {url}/v1, by {engine.url}, with scores of layer {probe.layer}",
+            port,
+        )
 
     run(application(Front(client, scoring, Slots(count, most_waiting))), listening, told)
 

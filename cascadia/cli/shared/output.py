@@ -55,6 +55,14 @@ class Output:
         if self.json:
             write(json.dumps(plain(value), indent=2, allow_nan=False))
 
+    def serving(self, document: object, line: str, port: int) -> None:
+        """A service's address, once it serves. Under --quiet `line` is left out unless it took a free one for `port` 0,
+        which nobody could know."""
+        self.document(document)
+        if not self.json and not (self.quiet and port):
+            write(line)
+        sys.stdout.flush()
+
     def note(self, text: str) -> None:
         """A remark that is no result: on standard error."""
         if not self.quiet:

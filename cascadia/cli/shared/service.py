@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.addresses import http_url
 
 THREADS_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -79,12 +80,7 @@ def key_of(variable: str | None) -> str | None:
 
 def listening_at(host: str, port: int, **options: Any) -> tuple[socket.socket, str]:
     """A socket, and its URL. Raises `BadInput`."""
-    from cascadia.clients.processes.ports import listen
+    from cascadia.clients.processes.ports import listen_as_told
 
-    try:
-        listening = listen(host, port, **options)
-    except OSError as error:
-        raise BadInput(
-            "--port", f"cannot listen on {host}:{port} ({error.strerror})", "name another"
-        ) from None
-    return listening, f"http://{host}:{listening.getsockname()[1]}"
+    listening = listen_as_told(host, port, **options)
+    return listening, http_url(host, listening.getsockname()[1])

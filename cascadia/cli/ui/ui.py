@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from cascadia.cli.shared.options import with_output
-from cascadia.cli.shared.output import Output, write
+from cascadia.cli.shared.output import Output
 from cascadia.cli.shared.service import listening_at
 
 CHILD = "from cascadia.cli.ui.plan_process import main; main()"
@@ -43,12 +43,9 @@ def ui(spec: Path, host: str, port: int, output: Output) -> None:
     listening, url = listening_at(host, port, backlog=BACKLOG)
 
     def told() -> None:
-        output.document({"url": url})
-        if not output.json and not output.quiet:
-            write(f"the planner is at {url} (end it with Ctrl-C)")
-        sys.stdout.flush()
+        output.serving({"url": url}, f"the planner is at {url} (end it with Ctrl-C)", port)
 
     with scratch("ui-") as folder:
         worker = Worker([sys.executable, "-P", "-c", CHILD], spec.resolve())
         plans = Plans(worker, folder)
-        run(application(plans, spec, hosts=LOOPBACK | {host}, files=PLAN_FILES), listening, told)
+        run(application(plans, spec, hosts=LOOPBACK | {host, f"[{host}]"}, files=PLAN_FILES), listening, told)

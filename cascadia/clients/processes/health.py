@@ -3,6 +3,8 @@
 import asyncio
 from contextlib import suppress
 
+from cascadia.files.addresses import authority
+
 TIMEOUT_S = 5.0
 MOST_BYTES = 16 * 2**20
 
@@ -24,7 +26,9 @@ async def _get(host: str, port: int, path: str) -> tuple[int, bytes]:
     reader, writer = await asyncio.open_connection(host, port)
     try:
         writer.write(
-            f"GET {path} HTTP/1.1\r\nhost: {host}:{port}\r\nconnection: close\r\n\r\n".encode("ascii")
+            f"GET {path} HTTP/1.1\r\nhost: {authority(host, port)}\r\nconnection: close\r\n\r\n".encode(
+                "ascii"
+            )
         )
         head = await reader.readuntil(b"\r\n\r\n")
         status = int(head.split(b" ", 2)[1])

@@ -10,6 +10,10 @@ import os
 import socket
 import tempfile
 from pathlib import Path
+from typing import Any
+
+from cascadia.domain.errors import BadInput
+from cascadia.files.addresses import authority
 
 LAST = 65535
 BACKLOG = 4096
@@ -63,6 +67,9 @@ def free_port() -> int:
 
 def listen(host: str, port: int, *, backlog: int = BACKLOG, reuse_port: bool = False) -> socket.socket:
     """A listening socket; port 0 takes a free one. `reuse_port` shares it with others that do. Raises `OSError`."""
+    if not host:
+        raise OSError(errno.EINVAL, "an empty name would be all addresses")
+    host = host.removeprefix("[").removesuffix("]")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -72,10 +79,26 @@ def listen(host: str, port: int, *, backlog: int = BACKLOG, reuse_port: bool = F
         listening.bind((host, port))
         listening.listen(backlog)
         listening.setblocking(False)
+    except (TypeError, UnicodeError, ValueError):
+        listening.close()
+        raise OSError(errno.EINVAL, "no name of a host") from None
     except OSError:
         listening.close()
         raise
     return listening
+
+
+def listen_as_told(
+    host: str, port: int, option: str = "--port", host_option: str = "--host", **options: Any
+) -> socket.socket:
+    """As `listen`. Raises `BadInput` with the option to change."""
+    try:
+        return listen(host, port, **options)
+    except OSError as error:
+        what = f"cannot listen on {authority(host, port)} ({error.strerror})"
+        if isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, errno.EINVAL):
+            raise BadInput(host_option, what, "name an address of this machine, e.g. 127.0.0.1") from None
+        raise BadInput(option, what, "name another") from None
 
 
 def is_free(port: int) -> bool:

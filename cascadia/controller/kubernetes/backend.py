@@ -35,6 +35,7 @@ from cascadia.controller.kubernetes.routers import Routers
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Kind, Observed, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
+from cascadia.files.addresses import http_url
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.engines.workloads import least_available
 from cascadia.render.kubernetes.release import SERVES, Release
@@ -156,7 +157,7 @@ class KubernetesBackend:
     async def addresses(self) -> dict[str, tuple[Kind, str]]:
         """Kind and address of each replica that routers send to and that answers."""
         return {
-            name: (kind_of(found.workload), f"http://{pod['status']['podIP']}:{HTTP_PORT}")
+            name: (kind_of(found.workload), http_url(pod["status"]["podIP"], HTTP_PORT))
             for name, found in (await self._found()).items()
             for pod in found.pods
             if found.admitted and serves(pod)

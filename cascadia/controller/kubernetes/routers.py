@@ -19,6 +19,7 @@ from cascadia.clients.processes.health import get
 from cascadia.controller.kubernetes.pods import leaves, ready
 from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Routing
+from cascadia.files.addresses import http_url
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.release import Release
 from cascadia.render.kubernetes.router import NAME
@@ -61,7 +62,7 @@ class Routers:
     async def sources(self) -> list[Source]:
         """Routers' workload logs; those that are leaving have some of it too."""
         return [
-            Source(pod["metadata"]["name"], f"http://{pod['status']['podIP']}:{HTTP_PORT}", ready(pod))
+            Source(pod["metadata"]["name"], http_url(pod["status"]["podIP"], HTTP_PORT), ready(pod))
             for pod in await self._pods()
         ]
 

@@ -10,10 +10,9 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 
-from cascadia.clients.processes.ports import listen
+from cascadia.clients.processes.ports import listen_as_told
 from cascadia.controller.memory.history import Entry
 from cascadia.controller.service.metrics import Figures
-from cascadia.domain.errors import BadInput
 
 
 def routes(figures: Figures, entries: Callable[[], list[Entry]]) -> FastAPI:
@@ -53,12 +52,7 @@ async def serving(app: FastAPI, host: str, port: int) -> AsyncIterator[int]:
     """Serves while the block runs; yields the port, a free one for 0. Raises `BadInput` where nobody can listen
     there.
     """
-    try:
-        listening = listen(host, port)
-    except OSError as error:
-        raise BadInput(
-            "--port", f"cannot listen on {host}:{port} ({error.strerror})", "name another"
-        ) from None
+    listening = listen_as_told(host, port)
     # A signal cancels all tasks at once, and a lifespan that is cancelled prints a traceback.
     config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, server_header=False)
     server = _Server(config)

@@ -89,9 +89,11 @@ def _volumes(group: EngineGroup) -> list[str]:
 
 def _health(engine: str, port: int) -> dict[str, Any]:
     url = f"http://{LOOPBACK}:{port}/health"
-    probe = ["python3", "-c", f"import urllib.request as r; r.urlopen('{url}', timeout=10)"]
+    # Docker gives containers its client's proxies, which know no engine.
+    get = f"r.build_opener(r.ProxyHandler({{}})).open('{url}', timeout=10)"
+    probe = ["python3", "-c", f"import urllib.request as r; {get}"]
     if engine == LLAMA_CPP:
-        probe = ["curl", "-fs", "-m", "10", url]  # its images have no Python
+        probe = ["curl", "-fs", "-m", "10", "--noproxy", "*", url]  # its images have no Python
     return {
         "test": ["CMD", *probe],
         "interval": "15s",

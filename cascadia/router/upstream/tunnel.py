@@ -3,6 +3,7 @@
 import asyncio
 
 from cascadia.clients.engines.proxies import Proxy
+from cascadia.files.addresses import authority
 from cascadia.router.upstream.errors import UpstreamError
 
 _MOST_BYTES = 16 * 1024
@@ -44,7 +45,7 @@ async def tunnel(proxy: Proxy, host: str, port: int) -> asyncio.Transport:
         transport, protocol = await loop.create_connection(lambda: _Tunnel(loop), proxy.host, proxy.port)
     except (ConnectionError, UnicodeError) as error:
         raise UpstreamError("proxy", type(error).__name__) from None
-    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    target = authority(host, port)
     transport.write(
         f"CONNECT {target} HTTP/1.1\r\nhost: {target}\r\n".encode("ascii") + proxy.header + b"\r\n"
     )

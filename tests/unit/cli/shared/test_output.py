@@ -94,3 +94,19 @@ def test_a_bar_shows_what_is_being_done(
     bar.step(0.5, "half way")
     bar.close()
     assert "half way" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("output", "port", "printed"),
+    [
+        (Output(), 8000, "serving\n"),
+        (Output(quiet=True), 8000, ""),
+        (Output(quiet=True), 0, "serving\n"),  # the port is known to nobody else
+        (Output(json=True, quiet=True), 0, '{\n  "url": "u"\n}\n'),
+    ],
+)
+def test_a_service_tells_an_address_that_nobody_can_know_however_quiet_it_is(
+    output: Output, port: int, printed: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output.serving({"url": "u"}, "serving", port)
+    assert capsys.readouterr().out == printed
