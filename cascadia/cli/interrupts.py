@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
 from types import FrameType
 from typing import Any, NoReturn
@@ -143,7 +143,8 @@ def tell_line(line: str) -> None:
     if _State.told:
         return
     _State.told = True
-    os.write(2, f"{chr(10) if os.isatty(2) else ''}{line}\n".encode(errors="replace"))
+    with suppress(OSError):
+        os.write(2, f"{chr(10) if os.isatty(2) else ''}{line}\n".encode(errors="replace"))
 
 
 def end(code: int) -> NoReturn:

@@ -17,7 +17,7 @@ import click
 from cascadia import __version__
 from cascadia.cli import interrupts
 from cascadia.cli.shared.errors import DEBUG_VARIABLE, failure, is_broken_pipe
-from cascadia.cli.shared.output import plain
+from cascadia.cli.shared.output import plain, remark
 
 
 class Entry(NamedTuple):
@@ -132,6 +132,7 @@ class Cascadia(click.Group):
         except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 (the one place where all errors end)
             code = _tell(_cause(error), as_json="--json" in given)
         code = code if isinstance(code, int) else 0
+        _let_go_of_remarks()
         interrupts.done(code)
         sys.exit(code)
 
@@ -165,6 +166,14 @@ def _print_anywhere() -> None:
             stream.reconfigure(errors="replace")
 
 
+def _let_go_of_remarks() -> None:
+    """Remarks that standard error did not take go nowhere: Python would try once more, and change the exit code."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
 def _nowhere() -> TextIOWrapper:
     return TextIOWrapper(FileIO(os.devnull, "w"), encoding="utf-8")
 
@@ -179,7 +188,7 @@ def _tell(error: BaseException, as_json: bool) -> int:
         return 1
     told = failure(error)
     ends = told.kind == "interrupted" and interrupts.begun()
-    interrupts.tell_line(told.line) if ends else print(told.line, file=sys.stderr)
+    interrupts.tell_line(told.line) if ends else remark(told.line)
     if as_json:
         import json
 

@@ -54,8 +54,8 @@ def plan_and_write(
 def longest_inputs(asked: "Asked", spec: Path) -> dict[str, int]:
     """Longest input of each stage's model, in tokens. Raises `BadInput` where a model is not there, or has another task
     or other labels than its stage and the others."""
+    from cascadia.files.homes import named_path
     from cascadia.onepass.model import read_model
-    from cascadia.planner.spec.paths import named_path
 
     found = {}
     labels: dict[tuple[str, ...], str] = {}

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from cascadia.clients.engines.facts import EngineFacts
 from cascadia.domain.errors import BadInput
+from cascadia.files.homes import named_path
 from cascadia.planner.spec.gpu_file import gpu_path, read_gpu
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.fit.profile_fit import Setup
@@ -100,7 +101,7 @@ def _architecture(asked: LatencyFlags, facts: EngineFacts) -> Architecture:
 
 
 def _named_architecture(name: str) -> Architecture:
-    path = Path(name).expanduser()
+    path = named_path(Path(), name)
     try:
         if path.is_dir():
             return read_architecture(path / "config.json")

@@ -1,6 +1,7 @@
 """Every way a command can fail, as one line for people, one object for programs, and an exit code."""
 
 import errno
+import os
 import re
 import signal
 from dataclasses import dataclass, field
@@ -72,6 +73,8 @@ def failure(error: BaseException) -> Failure:
             return _bad_input(
                 f"{error.filename or 'a path'!s:.100}...", "is too long a path", "name a shorter one"
             )
+        case FileNotFoundError() if error.filename is None and not _here():
+            return _bad_input("this folder", "has been removed", "change into one that is there")
         case OSError():
             named = f" ({error.filename})" if error.filename else ""
             return Failure("system", 1, one_line(f"{error.strerror or error}{named}"))
@@ -80,6 +83,14 @@ def failure(error: BaseException) -> Failure:
     what = one_line(f"{type(error).__name__}: {error}")
     again = f"please report it, with what {DEBUG_VARIABLE}=1 prints"
     return Failure("internal", 1, f"internal error: {what}; {again}")
+
+
+def _here() -> bool:
+    """Tells whether the folder that this runs in is still there."""
+    try:
+        return bool(os.getcwd())
+    except FileNotFoundError:
+        return False
 
 
 def is_broken_pipe(error: BaseException) -> bool:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from io import StringIO
 from math import isfinite
@@ -66,7 +66,7 @@ class Output:
     def note(self, text: str) -> None:
         """A remark that is no result: on standard error."""
         if not self.quiet:
-            print(one_line(text), file=sys.stderr)
+            remark(one_line(text))
 
     @contextmanager
     def progress(self, text: str) -> "Iterator[Step]":
@@ -84,6 +84,12 @@ class Output:
             yield bar.step
         finally:
             bar.close()
+
+
+def remark(line: str) -> None:
+    """`line` on standard error. Where that takes none, e.g. of a reader that went, what it is said of goes on."""
+    with suppress(OSError):
+        print(line, file=sys.stderr)
 
 
 def write(text: str) -> None:

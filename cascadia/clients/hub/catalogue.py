@@ -5,7 +5,6 @@ that has another file under that name is refused, and the next is asked.
 """
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.homes import cache_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,4 @@ def model_named(name: str) -> CatalogueModel:
 
 
 def models_folder() -> Path:
-    """Folder of models under CASCADIA_CACHE_DIR, else XDG_CACHE_HOME/cascadia, else ~/.cache/cascadia."""
-    if named := os.environ.get("CASCADIA_CACHE_DIR"):
-        return Path(named) / "models"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "cascadia" / "models"
+    return cache_folder("models")

@@ -203,9 +203,9 @@ def _replanned_cascade(request: Request) -> dict[str, Any]:
 def _remember_prefixes(request: Request) -> None:
     """Today's requests share prefixes as those of the spec's trace do, where it is there and an engine keeps them."""
     from cascadia.controller.decide.traffic_to_plan import with_prefixes
+    from cascadia.files.homes import named_path
     from cascadia.planner.problem.trace_file import read_trace_for
     from cascadia.planner.spec.file import read_spec
-    from cascadia.planner.spec.paths import named_path
     from cascadia_traces.formats.writing import write_trace
 
     spec = read_spec(request.spec)

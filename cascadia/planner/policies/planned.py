@@ -31,13 +31,13 @@ from cascadia.domain.plan import (
 )
 from cascadia.domain.policy import Policies
 from cascadia.domain.workload import Floats
+from cascadia.files.homes import named_path
 from cascadia.planner.account.assemble import quantiles
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.policies.choose import Chosen, choose
 from cascadia.planner.policies.read import Asked
 from cascadia.planner.policies.residence import Kind
 from cascadia.planner.policies.wanted import judged
-from cascadia.planner.spec.paths import named_path
 from cascadia.planner.spec.policy import OnePassStage
 from cascadia.policy.problem import ModelProfile
 from cascadia_sim.batch.simulate import BatchRun

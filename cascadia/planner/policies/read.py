@@ -11,13 +11,13 @@ import numpy as np
 from cascadia.domain.errors import BadInput
 from cascadia.domain.names import LayerExit, point_of
 from cascadia.domain.workload import Floats
+from cascadia.files.homes import named_path
 from cascadia.files.text import read_text
 from cascadia.planner.policies.residence import Kind
 from cascadia.planner.policies.wanted import MOST, Wanted, repeated
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
-from cascadia.planner.spec.paths import named_path
 from cascadia.planner.spec.policy import OnePassStage, PolicySpec
 from cascadia.policy.problem import ModelProfile
 from cascadia_sim.engine.requests import picoseconds

@@ -7,9 +7,9 @@ import numpy as np
 
 from cascadia.domain.errors import BadInput
 from cascadia.domain.quality import Floats
+from cascadia.files.homes import named_path
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.spec.models import ApiLatency
-from cascadia.planner.spec.paths import named_path
 
 COLUMNS = ("ttft_s", "tpot_s")
 

@@ -6,7 +6,7 @@ from typing import get_args
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.errors import BadInput
 from cascadia.domain.problem import Engine
-from cascadia.planner.spec.paths import named_path
+from cascadia.files.homes import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.calibration.calibration import Calibration
 from cascadia_sim.calibration.file import read_calibration

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import ExitPromise
 from cascadia.domain.problem import Judge, Stage
+from cascadia.files.homes import named_path
 from cascadia.planner.problem.models import (
     engine_config,
     find_architecture,
@@ -14,7 +15,6 @@ from cascadia.planner.problem.models import (
     leaves_batch_tokens,
 )
 from cascadia.planner.spec.models import ExitPromiseSpec, JudgeSpec
-from cascadia.planner.spec.paths import named_path
 from cascadia_judge.llm.prompt import PROMPT_TOKENS
 from cascadia_sim.iteration.engine_config import LLAMA_CPP
 

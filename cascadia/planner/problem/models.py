@@ -9,6 +9,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.external import External
 from cascadia.domain.points import Exit
 from cascadia.domain.problem import EXTERNAL, Stage
+from cascadia.files.homes import named_path
 from cascadia.planner.problem.api_times import api_times
 from cascadia.planner.problem.calibration import calibration_path, stage_calibration
 from cascadia.planner.spec.models import (
@@ -18,7 +19,6 @@ from cascadia.planner.spec.models import (
     SpeculationSpec,
     StageSpec,
 )
-from cascadia.planner.spec.paths import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.iteration.engine_config import LLAMA_CPP, TRTLLM, EngineConfig
 from cascadia_sim.iteration.speculation import Speculation

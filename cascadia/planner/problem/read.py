@@ -10,6 +10,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import WITHIN, Objective, UnderLoad
 from cascadia.domain.plan import ExitPromise, WorkloadRules
 from cascadia.domain.problem import Foresight, Judge, Problem, Stage
+from cascadia.files.homes import named_path
 from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
 from cascadia.planner.problem.cluster import build_cluster
 from cascadia.planner.problem.join import Context, at_rate, join
@@ -22,7 +23,6 @@ from cascadia.planner.spec.file import read_spec
 from cascadia.planner.spec.model import PoolSpec, Spec, WorkloadSpec
 from cascadia.planner.spec.models import StageSpec
 from cascadia.planner.spec.objective import ObjectiveSpec
-from cascadia.planner.spec.paths import named_path
 from cascadia_traces import errors as trace_errors
 from cascadia_traces.formats.reading import read_trace
 from cascadia_traces.trace import Trace

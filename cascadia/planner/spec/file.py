@@ -20,7 +20,15 @@ Read = TypeVar("Read", bound=BaseModel)
 def read_spec(path: str | Path) -> Spec:
     """The spec in the file `path`. Errors name the file as given, not its folder."""
     file = Path(path).name or str(path)
-    return parse_spec(read_text(path, MAX_BYTES), file)
+    return parse_spec(_text(path), file)
+
+
+def _text(path: str | Path) -> str:
+    if Path(path).is_fifo():
+        raise BadInput(
+            str(path), "is a stream, and a spec is read more than once", "write it to a file first"
+        )
+    return read_text(path, MAX_BYTES)
 
 
 def parse_spec(text: str, file: str) -> Spec:
@@ -31,7 +39,7 @@ def parse_spec(text: str, file: str) -> Spec:
 def read_policy_spec(path: str | Path) -> PolicySpec:
     """The spec of one-pass models in the file `path`."""
     file = Path(path).name or str(path)
-    document = parse_yaml(read_text(path, MAX_BYTES), file)
+    document = parse_yaml(_text(path), file)
     if isinstance(document, Mapping) and "cluster" in document:
         raise BadInput(file, "is of models that write their answers", "use `cascadia plan`")
     return _checked(PolicySpec, document, file)
@@ -41,7 +49,7 @@ def answers_in_one_pass(path: str | Path) -> bool:
     """Tells whether the spec in the file `path` is of models that answer in one pass. Raises `BadInput` where only some
     of its stages are."""
     file = Path(path).name or str(path)
-    one_pass = _in_one_pass(parse_yaml(read_text(path, MAX_BYTES), file))
+    one_pass = _in_one_pass(parse_yaml(_text(path), file))
     if any(one_pass) and not all(one_pass):
         at = one_pass.index(False)
         raise BadInput(

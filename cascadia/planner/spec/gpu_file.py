@@ -7,10 +7,10 @@ from pydantic import ValidationError
 
 from cascadia.domain.errors import BadInput
 from cascadia.files.field_errors import bad_input, shown
+from cascadia.files.homes import named_path
 from cascadia.files.strict_yaml import MAX_BYTES, parse_yaml
 from cascadia.files.text import read_text
 from cascadia.planner.spec.gpu import GpuSpec
-from cascadia.planner.spec.paths import named_path
 from cascadia_sim import errors as sim_errors
 from cascadia_sim.hardware.own import OwnGpu, Tflops
 

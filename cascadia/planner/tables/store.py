@@ -5,7 +5,6 @@ is as good as empty: tables are then made anew.
 """
 
 import hashlib
-import os
 import zipfile
 from collections.abc import Sequence
 from dataclasses import fields
@@ -16,18 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 import cascadia_sim
+from cascadia.domain.errors import BadInput
 from cascadia.files.atomic import atomic_write
+from cascadia.files.homes import cache_folder
 from cascadia_sim.iteration.timing import ReplicaTiming
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 
-def cache_folder() -> Path:
-    if named := os.environ.get("CASCADIA_CACHE_DIR"):
-        return Path(named) / "tables"
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "cascadia" / "tables"
+KIND = "tables"
 
 
 def digest_of(
@@ -66,18 +63,18 @@ def code_digest(simulator: Path = Path(cascadia_sim.__file__).parent) -> str:
 def load_table(digest: str) -> tuple[Floats, Floats] | None:
     """(latency_s, saturated) as they were saved; None where there is no such table, or none that can be read."""
     try:
-        with np.load(cache_folder() / f"{digest}.npz", allow_pickle=False) as found:
+        with np.load(cache_folder(KIND) / f"{digest}.npz", allow_pickle=False) as found:
             return found["latency_s"], found["saturated"]
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile):
+    except (BadInput, OSError, KeyError, ValueError, zipfile.BadZipFile):
         return None
 
 
 def save_table(digest: str, latency_s: Floats, saturated: Floats) -> None:
     """Whole or not at all; a store that cannot be written stays as it is."""
-    folder = cache_folder()
     try:
+        folder = cache_folder(KIND)
         folder.mkdir(parents=True, exist_ok=True)
         with atomic_write(folder / f"{digest}.npz", 0o600) as part, part.open("wb") as file:
             np.savez(file, latency_s=latency_s, saturated=saturated)
-    except OSError:
+    except (BadInput, OSError):
         return

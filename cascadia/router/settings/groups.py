@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from cascadia.domain.errors import BadInput
 from cascadia.domain.names import LONGEST_NAME, NAME
 from cascadia.domain.policy import Policies, Policy, PolicyRow
+from cascadia.files.homes import named_path
 from cascadia.files.policies_file import policies_of, read_policies
 from cascadia.router.settings.model import GroupSettings, RouterSettings, StageSettings
 
@@ -60,7 +61,7 @@ def groups_of(
             policies = (
                 policies_of(told, at_key)
                 if isinstance(told, dict)
-                else read_policies(folder / Path(told).expanduser())
+                else read_policies(named_path(folder, told))
             )
             _check_models(policies, members, at_key)
             _check_batches(policies, members, at_key)

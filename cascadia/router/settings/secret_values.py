@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from cascadia.domain.errors import BadInput
+from cascadia.files.homes import named_path
 from cascadia.files.text import read_text
 
 MAX_BYTES = 64_000
@@ -37,7 +38,7 @@ class Secrets:
         return _checked(value, f"{where}.{name}_file", f"the file {path}")
 
     def path(self, path: Path) -> Path:
-        return self._folder / path.expanduser()
+        return named_path(self._folder, path)
 
 
 def _checked(value: str, where: str, told: str) -> str:

@@ -171,6 +171,21 @@ def test_a_full_disk_behind_standard_output_is_one_line(command: list[str]) -> N
     assert done.stderr.count("\n") == 1
 
 
+def test_a_full_disk_behind_standard_error_changes_neither_result_nor_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "trace.csv").write_text("arrival_s,input_tokens,output_tokens\n1,2,3\n2,3,4\n")
+    for name, code in (("trace.csv", 0), ("missing.csv", 2)):
+        command = ["sh", "-c", '"$@" 2>/dev/full', "sh", *CASCADIA, "trace", "inspect", name, "--json"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+        assert (done.returncode, "error" in json.loads(done.stdout)) == (code, code == 2)
+
+
+def test_a_folder_that_was_removed_under_the_command_is_told(tmp_path: Path) -> None:
+    command = ["sh", "-c", 'rmdir "$PWD" && "$@"', "sh", *CASCADIA, "chart", "--out", "chart"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=300)
+    line = "error: this folder: has been removed; change into one that is there\n"
+    assert (done.returncode, done.stderr) == (2, line)
+
+
 def test_a_key_that_nobody_saw_is_not_kept(tmp_path: Path) -> None:
     add = ["keys", "add", str(tmp_path / "keys.json"), "--name", "ann"]
     full = ["bash", "-c", 'exec "$@" >/dev/full', "bash", *CASCADIA, *add]

@@ -19,7 +19,9 @@ def test_a_host_that_is_none_of_this_machine_is_refused_by_its_own_option(host: 
 def test_a_port_that_is_taken_is_refused_by_the_option_that_named_it() -> None:
     with (
         listen_as_told("127.0.0.1", 0) as taken,
-        pytest.raises(BadInput, match=r"^--admin-port: cannot listen on 127\.0\.0\.1:[0-9]+ .*; name another"),
+        pytest.raises(
+            BadInput, match=r"^--admin-port: cannot listen on 127\.0\.0\.1:[0-9]+ .*; name another"
+        ),
     ):
         listen_as_told("127.0.0.1", taken.getsockname()[1], "--admin-port")
 

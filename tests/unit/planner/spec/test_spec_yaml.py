@@ -1,5 +1,6 @@
 """YAML's surprises don't reach a spec."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import yaml
 
 from cascadia.domain.errors import BadInput
 from cascadia.files.strict_yaml import parse_yaml
-from cascadia.planner.spec.file import read_spec
+from cascadia.planner.spec.file import answers_in_one_pass, read_policy_spec, read_spec
 from tests.unit.planner.specs import valid_spec
 
 
@@ -89,3 +90,10 @@ def test_files_that_hold_no_spec_are_told_apart(tmp_path: Path) -> None:
     for missing, what in ((tmp_path / "no.yaml", "no such file"), (tmp_path, "is a directory")):
         with pytest.raises(BadInput, match=what):
             read_spec(missing)
+
+
+def test_a_stream_is_refused_since_a_spec_is_read_more_than_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "spec")
+    for read in (read_spec, read_policy_spec, answers_in_one_pass):
+        with pytest.raises(BadInput, match=r"spec: is a stream, .* write it to a file first"):
+            read(tmp_path / "spec")
