@@ -84,6 +84,9 @@ class KubernetesApi:
             raise BadInput(
                 "kubernetes", f"no cluster is known ({error})", "set KUBECONFIG, or run inside the cluster"
             ) from None
+        except (ImportError, ValueError):
+            what = "names a proxy of a kind that is not asked here"
+            raise BadInput("ALL_PROXY", what, "unset it, or name an http:// proxy in HTTPS_PROXY") from None
         self.namespace = self._client.namespace
         self.fence: Callable[[], Awaitable[None]] = allowed
         # The library's own types say of a document's members less than we know.

@@ -51,7 +51,7 @@ class OpenAIEngine:
             timeout_s=timeout_s,
             tries=1,
             connections=None,
-            trust_env=False,  # a proxy on the way would be measured with the engine
+            proxied=False,  # a proxy on the way would be measured with the engine
             transport=transport,
             on_request=self._sends,
         )

@@ -9,6 +9,7 @@ from openai import AsyncOpenAI, Omit
 
 from cascadia.clients.engines.proxies import proxy_of
 from cascadia.domain.errors import BadInput
+from cascadia.files.addresses import http_url
 
 CONNECT_S = 10.0
 _NO_KEY = "none"
@@ -25,13 +26,13 @@ def sdk(
     timeout_s: float,
     tries: int,
     connections: int | None,
-    trust_env: bool | None = None,
+    proxied: bool = True,
     transport: httpx.AsyncBaseTransport | None = None,
     on_request: Hook | None = None,
 ) -> AsyncOpenAI:
     """A client that makes at most `tries` attempts, each waiting up to `timeout_s` for the engine's next bytes.
 
-    A proxy of the environment is asked where `trust_env` is left open and the router would ask it (`proxy_of`). Raises
+    A proxy of the environment is asked where `proxied` and where the router would ask it (`proxy_of`). Raises
     `BadInput` where `base_url` is no address, or the proxy's is none.
     """
     try:
@@ -48,11 +49,22 @@ def sdk(
         # Newer SDKs make their own of httpx2 and take this one as well; older ones know no other.
         http_client=cast(Any, httpx.AsyncClient)(
             limits=httpx.Limits(max_connections=connections, max_keepalive_connections=connections),
-            trust_env=proxy_of(base_url) is not None if trust_env is None else trust_env,
+            # Of the environment nothing but the certificates: httpx would not begin beside a SOCKS proxy.
+            trust_env=False,
+            verify=httpx.create_ssl_context(),
+            proxy=_proxy(base_url) if proxied else None,
             transport=transport,
             event_hooks={"request": [_unkeyed, *([on_request] if on_request else [])]},
         ),
     )
+
+
+def _proxy(base_url: str) -> httpx.Proxy | None:
+    found = proxy_of(base_url)
+    if found is None:
+        return None
+    name, _, value = found.header.decode().strip().partition(": ")
+    return httpx.Proxy(http_url(found.host, found.port), headers={name: value} if name else None)
 
 
 async def _unkeyed(request: httpx.Request) -> None:

@@ -55,6 +55,8 @@ def _download(file: ModelFile, source: HubFile, staging: Path) -> Path:
         if there.etag and len(there.etag) == _SHA256_DIGITS and there.etag != file.sha256:
             raise Unavailable(f"{source.repository} has another {source.file}")
         return Path(hf_hub_download(repository, name, revision=revision, local_dir=staging))
+    except ImportError:
+        raise Unavailable("cannot be asked through a SOCKS proxy (ALL_PROXY)") from None
     except OfflineModeIsEnabled:
         raise Unavailable("is switched off (HF_HUB_OFFLINE)") from None
     except HfHubHTTPError as error:

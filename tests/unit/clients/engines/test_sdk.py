@@ -66,3 +66,11 @@ def test_attempts_are_counted_with_the_first(tries: int, monkeypatch: pytest.Mon
 def test_what_is_no_address_is_told_in_a_line(address: str) -> None:
     with pytest.raises(BadInput, match="is no address; write e"):
         sdk(address, None, timeout_s=5.0, tries=1, connections=1)
+
+
+def test_beside_a_socks_proxy_the_one_that_the_router_asks_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:9")
+    monkeypatch.setenv("HTTPS_PROXY", "http://ann:secret@127.0.0.1:9")
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    for address in ("https://api.example/v1", "http://127.0.0.1:1/v1"):
+        sdk(address, None, timeout_s=5.0, tries=1, connections=1)
