@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -211,17 +213,28 @@ def test_a_real_process_says_what_is_wrong_and_returns_2(tmp_path: Path) -> None
 
 
 def test_a_real_interrupt_returns_130(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "cascade.yaml")  # reading it blocks until somebody writes
-    process = subprocess.Popen(
-        [*CASCADIA, "plan", "cascade.yaml", "--out", "plan"], cwd=tmp_path, stderr=subprocess.PIPE, text=True
-    )
-    with process:
-        writer = os.open(tmp_path / "cascade.yaml", os.O_WRONLY)  # returns once the command reads
+    pipe = tmp_path / "plan.json"
+    os.mkfifo(pipe)  # reading it blocks until somebody writes
+    command = [*CASCADIA, "render", "plan.json", "--target", "compose", "--out", "compose.yaml"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        writer = opened_for(process, pipe)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
         os.close(writer)
     assert (process.returncode, told.strip()) == (130, "error: interrupted")
-    assert [path.name for path in tmp_path.iterdir()] == ["cascade.yaml"]
+    assert [path.name for path in tmp_path.iterdir()] == ["plan.json"]
+
+
+def opened_for(process: subprocess.Popen[str], pipe: Path) -> int:
+    """The end of `pipe` to write to, once `process` reads from it; fails where that ends, or takes too long."""
+    for _ in range(6000):
+        with suppress(OSError):  # nobody reads yet
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        if process.poll() is not None:
+            break
+        time.sleep(0.01)
+    process.kill()
+    raise AssertionError(f"nobody read {pipe.name}: {process.communicate(timeout=60)[1]}")
 
 
 def test_the_registry_names_modules_of_the_command_line() -> None:
