@@ -7,13 +7,15 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from cascadia.files.homes import named_path
+
 FOLDER_VARIABLE = "CASCADIA_DATA"
 
 
 def data_folder() -> Path | None:
     """Folder of the data; None where the variable is not set."""
     named = os.environ.get(FOLDER_VARIABLE)
-    return Path(named).expanduser() if named else None
+    return named_path(Path(), named) if named else None
 
 
 def found(name: str) -> Path | None:

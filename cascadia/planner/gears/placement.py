@@ -117,12 +117,10 @@ def as_good_on_gears(
     None where no gear is better than the setting of `dear`: whatever is as good as that will do. Quality mostly rises
     with cost, so few ladders find about where it is enough.
     """
-    routings = search.routings
-    share = np.zeros(len(routings)) if routings.mixed is None else routings.mixed.share
     # Past the deadline no ladder is looked for at all, so that one setting decides.
-    if search.problem.gears < 2 or share[dear.deployment.routing] or search.deadline.passed:
+    if search.problem.gears < 2 or _is_mixture(search, dear) or search.deadline.passed:
         return None
-    if routings.lower[share == 0].max() <= dear.quality_lower:
+    if search.routings.plain.lower.max() <= dear.quality_lower:
         return None
     progress("gears on what costs less")
     best = _laddered(search, dear)
@@ -134,9 +132,7 @@ def as_good_on_gears(
         if low >= high or search.deadline.leaves_out("cheaper replicas with gears"):
             break
         found = state.certified(cheaper[middle])
-        assert found.certificate is not None
-        holds = found.certificate.holds and within_limits(search.problem, found)
-        placed = _laddered(search, found) if holds else None
+        placed = _laddered(search, found) if _holds(search, found) else None
         if placed is not None and placed.quality_lower >= least:
             best, high = placed, middle
         else:
@@ -149,30 +145,39 @@ def better_than_mixed(
 ) -> Placed | None:
     """The best of those `tried` that is no mixture, where its quality on gears is above that of `mixture`, which has
     none beside it."""
-    problem, routings = search.problem, search.routings
-    share = np.zeros(len(routings)) if routings.mixed is None else routings.mixed.share
-    if problem.objective.goal != "quality" or problem.gears < 2 or not share[mixture.deployment.routing]:
+    problem = search.problem
+    if problem.objective.goal != "quality" or problem.gears < 2 or not _is_mixture(search, mixture):
         return None
-    if routings.lower[share == 0].max() <= mixture.quality_lower:
+    if search.routings.plain.lower.max() <= mixture.quality_lower:
         return None
     if search.deadline.leaves_out("gears in place of a mixture"):
         return None
     progress("gears in place of a mixture")
     state = Refinement(search, search.simulator, References(search))
-    likely = [c for c in tried if not share[c.deployment.routing] and within_limits(problem, c)]
+    likely = [c for c in tried if not _is_mixture(search, c) and within_limits(problem, c)]
     for candidate in sorted(likely, key=lambda c: rank(problem, c))[:LADDERS]:
         found = state.certified(candidate)
-        if found.certificate is not None and found.certificate.holds and within_limits(problem, found):
+        if _holds(search, found):
             placed = _laddered(search, found)
             return placed if placed.quality_lower > mixture.quality_lower else None
     return None
 
 
+def _is_mixture(search: Search, candidate: Candidate) -> bool:
+    mixed = search.routings.mixed
+    return mixed is not None and bool(mixed.share[candidate.deployment.routing] > 0)
+
+
+def _holds(search: Search, certified: Candidate) -> bool:
+    assert certified.certificate is not None
+    return certified.certificate.holds and within_limits(search.problem, certified)
+
+
 def _laddered(search: Search, candidate: Candidate) -> Placed:
     """A certified candidate and its ladder, where that keeps the levels."""
-    certificate, mixed = candidate.certificate, search.routings.mixed
+    certificate = candidate.certificate
     assert certificate is not None
-    if mixed is not None and mixed.share[candidate.deployment.routing]:
+    if _is_mixture(search, candidate):
         return Placed(candidate, None)
     problem = replace(certificate.problem, objective=search.problem.objective)
     simulator = replace(certificate.simulator, problem=problem)
@@ -187,11 +192,10 @@ def _cheaper(
 ) -> Iterator[Candidate]:
     """Replicas for less than `most_usd` by rising cost; of each set of them the fastest routing that reaches the bar,
     and is no mixture: beside gears a plan has none."""
-    mixed = search.routings.mixed
     likely = [
         c
         for c in tried
-        if (mixed is None or not mixed.share[c.deployment.routing])
+        if not _is_mixture(search, c)
         and c.deployment.usd_per_hour < most_usd
         and c.quality_lower >= goals.bar
         and c.load <= PLAINLY_OVERLOADED
