@@ -22,6 +22,7 @@ has no gears: it gives way where the best single routing is better on its own.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -144,7 +145,11 @@ def better_than_mixed(
     search: Search, mixture: Candidate, tried: Sequence[Candidate], progress: Callable[[str], None]
 ) -> Placed | None:
     """The best of those `tried` that is no mixture, where its quality on gears is above that of `mixture`, which has
-    none beside it."""
+    none beside it.
+
+    Its routing is tried on the replicas of `mixture` too: those that one setting is fastest on may have the least room
+    for others.
+    """
     problem = search.problem
     if problem.objective.goal != "quality" or problem.gears < 2 or not _is_mixture(search, mixture):
         return None
@@ -154,13 +159,17 @@ def better_than_mixed(
         return None
     progress("gears in place of a mixture")
     state = Refinement(search, search.simulator, References(search))
-    likely = [c for c in tried if not _is_mixture(search, c) and within_limits(problem, c)]
-    for candidate in sorted(likely, key=lambda c: rank(problem, c))[:LADDERS]:
-        found = state.certified(candidate)
-        if _holds(search, found):
-            placed = _laddered(search, found)
-            return placed if placed.quality_lower > mixture.quality_lower else None
-    return None
+    single = [c for c in tried if not _is_mixture(search, c) and within_limits(problem, c)]
+    single.sort(key=lambda c: rank(problem, c))
+    stages = dict(mixture.deployment.mixes).keys()
+    same = (c.deployment.routing for c in single if dict(c.deployment.mixes).keys() == stages)
+    there = state.simulate(replace(mixture.deployment, routing=k) for k in islice(same, 1))
+    placed = []
+    for likely in (there, single[:LADDERS]):
+        found = next((c for c in map(state.certified, likely) if _holds(search, c)), None)
+        placed += [] if found is None else [_laddered(search, found)]
+    best = max(placed, key=lambda each: each.quality_lower, default=None)
+    return best if best is not None and best.quality_lower > mixture.quality_lower else None
 
 
 def _is_mixture(search: Search, candidate: Candidate) -> bool:

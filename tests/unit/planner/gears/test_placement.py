@@ -17,7 +17,7 @@ from cascadia.planner.gears.placement import (
 )
 from cascadia.planner.gears.played import play
 from cascadia.planner.plan import PlanResult
-from cascadia.planner.refinement.state import Candidate
+from cascadia.planner.refinement.state import Candidate, within_limits
 from cascadia.planner.routing.routings import Mixed
 from tests.unit.planner.gears.test_plan_gears import plan, plan_for_spikes, spiky_problem
 
@@ -159,3 +159,16 @@ def test_a_mixture_gives_way_where_the_best_single_routing_is_better_on_gears() 
     assert found.quality_lower == pytest.approx(on_gears)
     assert beside(on_gears + 0.01) is None
     assert better_than_mixed(search, single, geared.candidates, lambda _: None) is None
+
+    elsewhere = next(
+        c
+        for c in geared.candidates
+        if c.deployment.routing == single.deployment.routing
+        and c.deployment.key != single.deployment.key
+        and within_limits(geared.search.problem, c)
+    )
+    mixture = replace(elsewhere, deployment=replace(elsewhere.deployment, routing=first), quality_lower=0.0)
+    found = better_than_mixed(search, mixture, [mixture, single], lambda _: None)
+    assert found is not None
+    assert found.candidate.deployment.key == elsewhere.deployment.key, "the mixture's own replicas"
+    assert found.quality_lower > on_gears
