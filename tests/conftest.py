@@ -12,6 +12,7 @@ import os
 import signal
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -53,12 +54,18 @@ def pytest_xdist_auto_num_workers() -> Iterator[int]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What is marked long is left out in CI."""
+    """What is marked long is left out in CI, but for the first `in_ci` cases of it."""
     if everything():
         return
-    left = [item for item in items if item.get_closest_marker("long")]
+    taken: Counter[str] = Counter()
+    left, kept = [], []
+    for item in items:
+        long = item.get_closest_marker("long")
+        name = item.nodeid.partition("[")[0]
+        taken[name] += 1
+        (left if long and taken[name] > long.kwargs.get("in_ci", 0) else kept).append(item)
     config.hook.pytest_deselected(items=left)
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    items[:] = kept
 
 
 def pytest_collection_finish() -> None:

@@ -17,6 +17,14 @@ RUNS = frozenset(f"subprocess.{name}" for name in ("run", "call", "check_call", 
 OWN = {"tests/unit/sim/twin.py": "a request of the simulated engine waits: nothing blocks"}
 
 
+def holding(folder: str, *words: str) -> Iterator[tuple[str, ast.Module]]:
+    """Name and tree of each file of `folder` with one of these words: to parse all takes a quarter of a minute."""
+    for path in sorted((ROOT / folder).rglob("*.py")):
+        text = path.read_text()
+        if any(word in text for word in words):
+            yield str(path.relative_to(ROOT)), ast.parse(text)
+
+
 def unlimited(tree: ast.AST) -> Iterator[int]:
     """Lines with a wait that has no limit."""
     awaited = set()
@@ -38,10 +46,10 @@ def unlimited(tree: ast.AST) -> Iterator[int]:
 
 def test_every_wait_for_a_process_or_a_thread_has_a_limit() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in sorted((ROOT / "tests").rglob("*.py"))
-        if str(path.relative_to(ROOT)) not in OWN
-        for line in unlimited(ast.parse(path.read_text()))
+        f"{name}:{line}"
+        for name, tree in holding("tests", *(f".{word}()" for word in BLOCKING), *RUNS)
+        if name not in OWN
+        for line in unlimited(tree)
     ]
     assert found == []
 
@@ -113,10 +121,10 @@ def short(tree: ast.AST) -> Iterator[int]:
 
 def test_no_unit_test_gives_a_busy_machine_too_little_time() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in sorted((ROOT / "tests" / "unit").rglob("*.py"))
-        if str(path.relative_to(ROOT)) not in {*MEANT, "tests/unit/test_waits.py"}
-        for line in short(ast.parse(path.read_text()))
+        f"{name}:{line}"
+        for name, tree in holding("tests/unit", *(f"{word}(" for word in WAITS), "timeout=", "within_s=")
+        if name not in {*MEANT, "tests/unit/test_waits.py"}
+        for line in short(tree)
     ]
     assert found == []
 
@@ -145,10 +153,10 @@ def sleeps(tree: ast.AST) -> Iterator[int]:
 
 def test_no_unit_test_sleeps_until_something_has_probably_happened() -> None:
     found = [
-        f"{path.relative_to(ROOT)}:{line}"
-        for path in sorted((ROOT / "tests" / "unit").rglob("*.py"))
-        if str(path.relative_to(ROOT)) not in WATCHED
-        for line in sleeps(ast.parse(path.read_text()))
+        f"{name}:{line}"
+        for name, tree in holding("tests/unit", "sleep(")
+        if name not in WATCHED
+        for line in sleeps(tree)
     ]
     assert found == []
 

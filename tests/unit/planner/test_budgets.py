@@ -69,6 +69,7 @@ def replayed_alike(found: PlanResult, problem: Problem, folder: Path, table: Qua
     assert again.objective_s == pytest.approx(found.plan.predicted.objective_s, rel=0.1)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_budgets_make_a_plan_better_and_it_is_read_back_and_replayed(tmp_path: Path) -> None:
     problem = with_budgets(Objective("latency", 0.5, 76.0), requests=50)

@@ -92,6 +92,7 @@ def test_a_plan_with_exits_is_read_back_and_replayed(both: Both, tmp_path: Path)
     assert f"at {used[0].thinking_tokens:,} thinking tokens" in console.export_text()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_where_all_leave_at_the_last_exit_and_nobody_is_judged_paths_are_drawn_without_a_judge(
     tmp_path: Path,

@@ -114,6 +114,7 @@ def planned(given: Problem) -> PlanResult | None:
         return None
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(

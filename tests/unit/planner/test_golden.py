@@ -55,6 +55,7 @@ def figures(name: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("name", cases())
 def test_every_figure_is_what_it_was(name: str) -> None:
     agree(figures(name), json.loads(FILE.read_text())[name], "plan")

@@ -9,6 +9,7 @@ from tests.benchmarks.bench_optimality import ALLOWED_GAP, KINDS, measure
 from tests.benchmarks.exhaustive import random_problem
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("seed", [0, 12, 46])
 def test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed: int) -> None:
     with ThreadPoolExecutor(2) as threads:
@@ -18,6 +19,7 @@ def test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed: in
     assert found.gap <= ALLOWED_GAP
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize(
     ("kind", "seed"),
     [("odd", 14), ("two-pools", 1), ("two-pools", 23), ("judged", 42)],

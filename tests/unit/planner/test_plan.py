@@ -207,6 +207,7 @@ def test_an_external_judges_price_is_part_of_the_requests_price(monkeypatch: pyt
     assert difference == pytest.approx(1000 * usd / len(w))
 
 
+@pytest.mark.long
 def test_plans_do_not_depend_on_where_the_files_lie(tmp_path: Path) -> None:
     found = []
     for name in ("here", "there/with a space"):
@@ -217,6 +218,7 @@ def test_plans_do_not_depend_on_where_the_files_lie(tmp_path: Path) -> None:
     assert timeless(found[0]) == timeless(found[1])
 
 
+@pytest.mark.long
 def test_another_seed_draws_other_rows() -> None:
     table = rising_table(2, prompts=300, levels=20)
     first, second = (briefly(problem(seed=seed, table=table)) for seed in (0, 1))

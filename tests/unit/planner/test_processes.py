@@ -26,6 +26,7 @@ NODES = Pool("h100-sxm", "h100-sxm", 3, 4, 2.5)
 GOALS = {"latency": Objective("latency", 0.95, 52.0, None), "cost": Objective("cost", 0.95, 52.0, 30.0)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goal", cases(tuple(GOALS)))
 def test_processes_change_nothing_of_a_plan_and_its_report(
     goal: str, monkeypatch: pytest.MonkeyPatch

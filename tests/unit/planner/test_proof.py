@@ -54,6 +54,7 @@ def is_an_incumbent(found: Plan) -> bool:
     return proof.status == "incumbent" and 0 <= proof.bound_s < proof.objective_s and 0 < proof.gap <= 1
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("solve", [allocate, allocate_paper])
 @pytest.mark.usefixtures("gives_up")
 def test_what_was_not_proven_has_a_bound_below_its_value(solve: Callable[..., Allocation | None]) -> None:
@@ -85,6 +86,7 @@ def test_no_time_is_no_proof_unless_the_answer_is_the_optimum() -> None:
         assert found.proven == (found.bound_s == found.latency_s)
 
 
+@pytest.mark.long
 def test_what_need_not_be_proven_claims_nothing() -> None:
     for seed in range(20):
         for pools in (1, 2):
@@ -116,6 +118,7 @@ def test_a_plan_whose_allocation_was_proven_is_optimal(formulation: Formulation)
     assert found.proof.gap == 0
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("formulation", ["columns", "paper"])
 @pytest.mark.usefixtures("gives_up")
 def test_a_plan_whose_solver_gave_up_is_an_incumbent_with_a_gap(formulation: Formulation) -> None:

@@ -117,6 +117,7 @@ def test_four_nodes_hold_several_pipelines_across_nodes() -> None:
     assert all(g.tp * g.pp > 8 for g in found.stages[0].replicas)
 
 
+@pytest.mark.long
 def test_a_stage_in_the_middle_is_left_out_where_it_adds_nothing() -> None:
     table = graded(60.0, 60.5, 90.0)
     given = problem(
@@ -139,6 +140,7 @@ def test_a_stage_at_the_start_is_left_out_where_its_answers_are_never_good_enoug
     assert found.thresholds[1] == 0
 
 
+@pytest.mark.long
 def test_a_stage_at_the_start_is_left_out_where_the_next_is_better_and_faster() -> None:
     table = graded(60.0, 70.0, 90.0, right=0.75)
     given = problem(
@@ -151,6 +153,7 @@ def test_a_stage_at_the_start_is_left_out_where_the_next_is_better_and_faster() 
     assert chosen_s < min(best.values())
 
 
+@pytest.mark.long
 def test_a_stage_at_the_end_is_left_out_where_the_bar_is_low() -> None:
     given = problem((SMALL, MEDIUM, LARGE), table=graded(60.0, 80.0, 90.0), judge=ON_ROUTER, quality_min=65.0)
     found = briefly(given).plan
@@ -191,6 +194,7 @@ def test_pools_of_different_gpus_serve_one_cascade() -> None:
         briefly(only(given, little))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pools", "rate_rps"),
     cases(

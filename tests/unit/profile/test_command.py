@@ -118,6 +118,7 @@ def test_quiet_says_nothing_but_works(bench: Bench) -> None:
     assert bench.out.exists()
 
 
+@pytest.mark.long
 def test_a_plan_takes_the_table(bench: Bench) -> None:
     write_inputs(bench.folder)
     spec = small_spec()
@@ -131,6 +132,7 @@ def test_a_plan_takes_the_table(bench: Bench) -> None:
     assert json.loads(result.stdout)["plan"]["predicted"]["quality"]["questions"] == 20
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("after", [1, 17, 39])
 def test_killed_at_any_point_it_goes_on_and_asks_for_nothing_twice_that_was_done(
     bench: Bench, after: int
@@ -179,6 +181,7 @@ def test_interrupted_it_says_how_to_go_on(bench: Bench) -> None:
     assert f"going on: {note.split()[0]} of 40 answers" in bench().stderr
 
 
+@pytest.mark.long
 def test_a_finished_run_is_told_again_without_any_engine(bench: Bench) -> None:
     first = bench("--json").stdout
     asked = bench.asked
@@ -190,6 +193,7 @@ def test_a_finished_run_is_told_again_without_any_engine(bench: Bench) -> None:
     assert bench.out.exists()
 
 
+@pytest.mark.long
 def test_other_inputs_are_refused_and_restart_begins_anew(bench: Bench) -> None:
     bench()
     asked = bench.asked

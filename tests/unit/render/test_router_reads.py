@@ -66,6 +66,7 @@ CASES = [
 ]
 
 
+@pytest.mark.long(in_ci=10)
 @pytest.mark.parametrize(("judge", "way", "exits", "heads"), CASES)
 def test_the_router_reads_what_is_written_for_it(
     judge: str, way: str, exits: str, heads: bool, tmp_path: Path

@@ -86,6 +86,7 @@ def limit_ms() -> float:
     return max(LIMIT_MS, 1e3 * (time.thread_time() - began_s) / 4)
 
 
+@pytest.mark.long(in_ci=7)
 @pytest.mark.parametrize("name", WORST)
 def test_nothing_keeps_the_loop_for_long(rigs: dict[str, Rig], name: str) -> None:
     place = next(place for place in PLACES if place.name == name)

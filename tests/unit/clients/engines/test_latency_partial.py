@@ -80,6 +80,7 @@ def found(request: pytest.FixtureRequest) -> Profile:
     return profile_of(request.param)
 
 
+@pytest.mark.long(in_ci=1)
 def test_the_limit_is_kept_however_slow_the_engine_is(found: Profile) -> None:
     assert found.took_s <= ALLOWED_S + 2.0
 

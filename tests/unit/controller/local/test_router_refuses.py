@@ -61,6 +61,7 @@ def with_keys(folder: Path) -> tuple[LocalPlan, Path, str, Local]:
     return local_plan(two_stages(2, 1, gpus=4), machine), keys, made.text, machine
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("change", ["drain", "stop", "await", "undrain", "route"])
 def test_nothing_has_changed_where_the_router_refuses(change: str, tmp_path: Path) -> None:
     plan, keys, key, machine = with_keys(tmp_path)
@@ -110,6 +111,7 @@ def test_nothing_has_changed_where_the_router_refuses(change: str, tmp_path: Pat
     asyncio.run(main())
 
 
+@pytest.mark.long
 def test_a_router_that_dies_after_it_refused_begins_anew_with_what_was_in_force(tmp_path: Path) -> None:
     plan = local_plan(two_stages(2, 1, gpus=4), local(tmp_path))
     nonsense = replace(plan.routing, label="nonsense")

@@ -73,6 +73,7 @@ class Dated(World):
         )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("days", cases((0.05, 1.0, 30.0, -0.05, -1.0, -30.0)))
 def test_steady_traffic_is_left_alone_and_a_change_after_is_noticed(tmp_path: Path, days: float) -> None:
     def live(name: str, rate_rps: float) -> tuple[Dated, list[Entry]]:

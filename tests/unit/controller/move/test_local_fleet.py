@@ -226,6 +226,7 @@ class Mortal(LocalBackend):
             raise Dies
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("at", range(4))
 def test_a_controller_that_dies_at_any_step_is_followed_by_another(tmp_path: Path, at: int) -> None:
     machine = local(tmp_path)
@@ -245,6 +246,7 @@ def test_a_controller_that_dies_at_any_step_is_followed_by_another(tmp_path: Pat
     asyncio.run(main())
 
 
+@pytest.mark.long
 def test_a_stage_that_has_lost_its_only_replica_for_good_hinders_no_move(tmp_path: Path) -> None:
     """Its place in the router's file stays as it was until there is another, on a port that nobody else gets."""
     machine = local(tmp_path)
@@ -324,6 +326,7 @@ def test_what_the_fleet_cannot_understand_it_says(tmp_path: Path) -> None:
     assert asyncio.run(main())["replicas"] == []
 
 
+@pytest.mark.long
 def test_all_begin_to_load_at_once_and_the_router_serves_with_one_of_each_stage(tmp_path: Path) -> None:
     machine = local(tmp_path)
     waits = "import os, sys, time\nwhile not os.path.exists(sys.argv[1]):\n    time.sleep(0.01)\n"

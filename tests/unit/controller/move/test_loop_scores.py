@@ -55,6 +55,7 @@ def alarm_s(world: World) -> float:
     return next(entry.at_s for entry in read_history(world.settings.folder) if "since_s" in entry.facts)
 
 
+@pytest.mark.long
 def test_a_change_is_planned_for_once_with_enough_scores_of_it(tmp_path: Path) -> None:
     world = changed(tmp_path, scores_wait_s=HOUR_S)
     (decision,) = world.live(
@@ -66,6 +67,7 @@ def test_a_change_is_planned_for_once_with_enough_scores_of_it(tmp_path: Path) -
     assert alarm_s(world) < enough_s - 60.0 < world.asked_at_s[0] < enough_s + 180.0
 
 
+@pytest.mark.long
 def test_scores_of_a_change_are_waited_for_so_long_at_most(tmp_path: Path) -> None:
     world = changed(tmp_path, more_evaluations=10**6, scores_wait_s=600.0)
     world.live(CHANGE_S + HOUR_S - 60.0, world.controller(Evaluations(world), load=Routers(world)))
@@ -91,6 +93,7 @@ def test_a_minute_is_waited_for_scores_where_requests_are_late(tmp_path: Path) -
     assert world.asked[0].table is None
 
 
+@pytest.mark.long
 def test_few_scores_do_where_requests_are_late(tmp_path: Path) -> None:
     world = late(tmp_path, few=FEW)
     assert world.asked_at_s[0] == alarm_s(world)
@@ -103,6 +106,7 @@ def test_scores_are_not_waited_for_where_nobody_sees_to_the_load(tmp_path: Path)
     assert world.asked_at_s[0] == alarm_s(world)
 
 
+@pytest.mark.long
 def test_what_interrupts_a_wait_for_scores_is_planned_for(tmp_path: Path) -> None:
     world = changed(tmp_path, more_evaluations=10**6, scores_wait_s=HOUR_S)
     controller = world.controller(Evaluations(world), load=Routers(world))

@@ -119,6 +119,7 @@ class World:
         return [at_s for at_s, step in self.taken if isinstance(step, kind)]
 
 
+@pytest.mark.long
 def test_a_jump_that_comes_every_day_finds_its_replicas_ready(tmp_path: Path) -> None:
     """A controller that starts anew goes on with the days that those before it wrote down."""
 
@@ -164,6 +165,7 @@ def test_a_jump_starts_all_that_is_missing_at_once_and_within_a_minute(tmp_path:
     assert world.serving("small") >= 3
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("off_s", [-86_400.0, -3600.0, -60.0, 60.0, 3600.0, 86_400.0])
 def test_whoever_sets_the_clock_starts_nothing_and_stops_nothing(tmp_path: Path, off_s: float) -> None:
     """Set back, it told no rate for as long; set on, that nobody had come for as long."""
@@ -181,6 +183,7 @@ def test_whoever_sets_the_clock_starts_nothing_and_stops_nothing(tmp_path: Path,
     assert {type(step) for _, step in taken} == {Start, AwaitReady, Drain, Stop}
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("off_s", [-86_400.0, -400.0, 400.0, 86_400.0, 1.7e9])
 def test_a_clock_that_is_set_tells_no_rate_of_a_time_that_never_was(tmp_path: Path, off_s: float) -> None:
     world = World(tmp_path, lambda _: 5.0)
@@ -279,6 +282,7 @@ def test_what_another_plan_is_compared_with_has_no_more_gpus_than_there_are(tmp_
     assert basis.today.gpus_by_pool() == {"here": 6}
 
 
+@pytest.mark.long
 def test_a_load_that_swings_within_the_quiet_time_stops_nothing(tmp_path: Path) -> None:
     world = World(tmp_path, lambda at_s: 25.0 if at_s % 600.0 < 300.0 else 5.0)
     world.live(7200.0)
@@ -358,6 +362,7 @@ def bursts(at_s: float) -> float:
     return 15.0 if at_s % 600.0 < 120.0 else 8.0
 
 
+@pytest.mark.long
 def test_bursts_as_the_plans_own_start_nothing_and_others_do(tmp_path: Path) -> None:
     for name, times, starts in (("same", 1.6, 0), ("larger", 1.2, 2)):
         (folder := tmp_path / name).mkdir()
@@ -367,6 +372,7 @@ def test_bursts_as_the_plans_own_start_nothing_and_others_do(tmp_path: Path) -> 
         assert bool(starts) == bool(world.steps(Start)), name
 
 
+@pytest.mark.long
 def test_a_plans_own_bursts_count_where_more_are_late_than_may_be(tmp_path: Path) -> None:
     world = World(tmp_path, bursts)
     with_bursts(world, 1.6)
@@ -402,6 +408,7 @@ def test_a_kind_that_does_not_start_is_left_alone_for_a_while_and_told(tmp_path:
     assert world.serving("small") > 1
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("dies_s", [1230.0, 1260.0, 1850.0])
 def test_one_that_dies_is_followed_by_one_that_goes_on(tmp_path: Path, dies_s: float) -> None:
     world = World(tmp_path, lambda at_s: 25.0 if 1200.0 < at_s < 1500.0 else 5.0)

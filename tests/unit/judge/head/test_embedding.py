@@ -162,6 +162,7 @@ def test_rows_without_certainty_make_a_judge_that_does_not_ask_for_it(encoder: E
     assert plain.score("what is two ?", "cat", SURE).score == plain.score("what is two ?", "cat").score
 
 
+@pytest.mark.long
 def test_a_stage_with_rows_enough_gets_heads_of_its_own(encoder: Encoder) -> None:
     made = rows(320, stage="small") + rows(320, seed=5, stage="large")[:60]
     heads = taught(encoder, made).heads

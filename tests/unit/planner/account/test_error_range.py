@@ -40,6 +40,7 @@ def p95_s(result: PlanResult, sign: int) -> float:
     return quantile_s(result.simulator.latency_s(run), 0.95)
 
 
+@pytest.mark.long
 def test_times_without_an_error_are_the_same_to_the_picosecond(found: PlanResult) -> None:
     for _, mix in found.chosen.deployment.mixes:
         for r in mix:

@@ -75,6 +75,7 @@ def scales() -> tuple[Scale, ...]:
     return told.scales
 
 
+@pytest.mark.long
 def test_at_its_own_rate_a_plan_has_its_own_replicas_where_they_leave_room() -> None:
     result = found()
     without = scaling_of(result, room=0.0)
@@ -122,6 +123,7 @@ def test_a_plan_that_is_written_and_read_back_tells_them_too() -> None:
     assert parse_plan(plan_json(found().plan), "plan").scaling == found().plan.scaling
 
 
+@pytest.mark.long
 def test_other_goals_and_plans_without_a_bound_tell_none() -> None:
     fastest = briefly(problem(objective=Objective("latency", 0.95, 52.0)))
     unbounded = briefly(problem(objective=Objective("cost", 0.95, 52.0)))

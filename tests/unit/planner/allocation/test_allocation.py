@@ -35,6 +35,7 @@ def holds(found: Allocation, demands: list[Demand], cluster: Cluster, verdict_s:
     return laid and carried and latency == found.latency_s
 
 
+@pytest.mark.long(in_ci=12)
 @pytest.mark.parametrize("seed", SINGLE)
 def test_the_program_is_optimal_in_latency_then_in_gpus(seed: int) -> None:
     demands, cluster, verdict_s = random_instance(seed)
@@ -46,6 +47,7 @@ def test_the_program_is_optimal_in_latency_then_in_gpus(seed: int) -> None:
         assert holds(found, demands, cluster, verdict_s)
 
 
+@pytest.mark.long(in_ci=4)
 @pytest.mark.parametrize("seed", SEVERAL)
 def test_the_program_is_optimal_over_several_pools(seed: int) -> None:
     demands, cluster, verdict_s = random_instance(seed, pools=2)
@@ -56,6 +58,7 @@ def test_the_program_is_optimal_over_several_pools(seed: int) -> None:
         assert holds(found, demands, cluster, verdict_s)
 
 
+@pytest.mark.long(in_ci=12)
 @pytest.mark.parametrize("seed", SINGLE)
 def test_the_special_purpose_solver_agrees_where_only_the_sum_of_gpus_matters(seed: int) -> None:
     demands, cluster, verdict_s = random_instance(seed)
@@ -65,6 +68,7 @@ def test_the_special_purpose_solver_agrees_where_only_the_sum_of_gpus_matters(se
     assert least_latency(demands, cluster.gpus, verdict_s) == (found and found.latency_s)
 
 
+@pytest.mark.long(in_ci=12)
 @pytest.mark.parametrize("seed", SINGLE)
 def test_the_papers_program_agrees_where_only_the_sum_of_gpus_matters(seed: int) -> None:
     demands, cluster, verdict_s = random_instance(seed)

@@ -52,6 +52,7 @@ def search_of(given: Problem, threads: ThreadPoolExecutor) -> Search:
     return start_search(given, routings_of(given)[0], threads)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rate_rps", [150.0])
 def test_neither_uniform_parallelism_nor_uniform_allocation_is_faster(
     rate_rps: float, threads: ThreadPoolExecutor
@@ -64,6 +65,7 @@ def test_neither_uniform_parallelism_nor_uniform_allocation_is_faster(
         assert other.best is None or ours.latency_s <= other.best.latency_s
 
 
+@pytest.mark.long
 def test_none_of_what_others_deploy_within_our_reach_is_better_than_ours(
     threads: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +123,7 @@ def test_what_equal_parts_deploy_they_also_sustain(threads: ThreadPoolExecutor) 
     assert found.max_rate_rps >= given.workload.rate_rps
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("models", [(SMALL, MEDIUM, LARGE)])
 def test_just_below_the_largest_rate_there_is_a_plan(
     models: tuple[str, ...], threads: ThreadPoolExecutor
@@ -133,6 +136,7 @@ def test_just_below_the_largest_rate_there_is_a_plan(
     assert plan(near, effort=LEAST).plan.predicted.quality.lower >= 52.0
 
 
+@pytest.mark.long
 def test_cascadeserve_leaves_no_gpu_idle_that_a_replica_of_its_would_fit_on(
     threads: ThreadPoolExecutor,
 ) -> None:
@@ -164,6 +168,7 @@ def test_cascadeserve_finds_the_cheapest_of_like_replicas(
     assert found.usd_per_hour == cheapest
 
 
+@pytest.mark.long
 def test_cascadeserve_takes_the_pool_that_serves_it_best_and_not_the_largest(
     threads: ThreadPoolExecutor,
 ) -> None:
@@ -176,6 +181,7 @@ def test_cascadeserve_takes_the_pool_that_serves_it_best_and_not_the_largest(
     assert found.latency_s <= of_fast.latency_s * 1.001
 
 
+@pytest.mark.long
 def test_a_pre_router_serves_each_request_once_and_pays_no_judge(threads: ThreadPoolExecutor) -> None:
     given = problem((SMALL, MEDIUM, LARGE), pools=(NODES,), trace=traffic(300, 60.0))
     search = search_of(given, threads)
@@ -189,6 +195,7 @@ def test_a_pre_router_serves_each_request_once_and_pays_no_judge(threads: Thread
     assert found.quality_lower >= 52.0
 
 
+@pytest.mark.long
 def test_a_skill_that_nobody_measured_is_named(threads: ThreadPoolExecutor) -> None:
     known = rising_table(2)
     foreseen = replace(known, foreseen=np.clip(known.quality + 20, 0, 100))

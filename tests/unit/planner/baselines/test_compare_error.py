@@ -21,6 +21,7 @@ def found() -> Comparison:
         return compare(search, Effort(simulated_requests=2_000, fewest_simulations=2))
 
 
+@pytest.mark.long
 def test_the_plans_latency_lies_within_what_its_calibrations_errors_make_of_it(found: Comparison) -> None:
     first = found.outcomes[0]
     assert first.name == "cascadia"

@@ -22,6 +22,7 @@ def found() -> PlanResult:
     return briefly(problem(objective=Objective("cost", 0.95, 57.0), trace=traffic(120, 60.0), table=fine))
 
 
+@pytest.mark.long
 def test_a_held_answer_begins_with_its_verdict_and_takes_no_time_a_token(found: PlanResult) -> None:
     run, told = found.run, found.simulator.problem
     held = run.answered_by == 0

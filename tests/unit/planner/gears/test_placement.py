@@ -44,6 +44,7 @@ def cheapest(result: PlanResult, dear: Candidate) -> Placed:
     return found
 
 
+@pytest.mark.long
 def test_the_cheapest_whose_ladder_keeps_the_bounds_is_taken(
     result: PlanResult, dear: Candidate, cheapest: Placed
 ) -> None:
@@ -111,6 +112,7 @@ def test_no_mixture_is_taken_since_it_cannot_stand_beside_gears(
     assert found is None or share[found.candidate.deployment.routing] == 0
 
 
+@pytest.mark.long
 def test_the_plan_costs_no_more_than_one_of_one_setting(result: PlanResult) -> None:
     single = plan(replace(result.search.problem, gears=1)).plan.predicted
     assert result.plan.predicted.usd_per_hour <= single.usd_per_hour
@@ -135,6 +137,7 @@ def test_where_quality_is_sought_cheaper_replicas_are_taken_only_if_as_good_on_g
     assert as_good_on_gears(single, dear, cheaper, lambda _: None) is None
 
 
+@pytest.mark.long
 def test_a_mixture_gives_way_where_the_best_single_routing_is_better_on_gears() -> None:
     """Mixtures have no gears: where one beat the best single setting, gears that beat both were never looked for."""
     geared = plan_for_spikes()

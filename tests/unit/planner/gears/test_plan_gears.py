@@ -102,6 +102,7 @@ def test_each_request_gets_the_gear_that_the_routers_rule_gives_it(geared: PlanR
     ]
 
 
+@pytest.mark.long
 def test_one_gear_is_the_plan_as_it_was(alone: Plan, geared: PlanResult) -> None:
     assert len(alone.gears) == 1
     assert alone.gears[0].thresholds == alone.thresholds
@@ -172,6 +173,7 @@ def test_replayed_on_its_own_trace_a_ladder_gives_what_the_plan_predicts(
         assert (late.mean() if len(late) else 0.0) == gear.predicted.late
 
 
+@pytest.mark.long
 def test_the_report_gets_the_trace_on_gears_and_on_the_single_setting(geared: PlanResult) -> None:
     told = report_data(geared, spec_name="", command="", date="").swing
     predicted, here = geared.plan.predicted, geared.ladder.played.gear
@@ -216,6 +218,7 @@ def test_no_gear_goes_below_the_floor(geared: PlanResult) -> None:
     assert all(gear.predicted is None or gear.predicted.quality_lower >= floor for gear in found.gears)
 
 
+@pytest.mark.long
 def test_a_trace_too_short_to_know_its_load_has_no_gears_and_a_note_says_so() -> None:
     short = problem(
         FIVE[2:5],
@@ -228,6 +231,7 @@ def test_a_trace_too_short_to_know_its_load_has_no_gears_and_a_note_says_so() ->
     assert any("too short" in note for note in result.notes)
 
 
+@pytest.mark.long
 def test_the_fastest_plan_gets_lighter_gears_for_more_than_its_trace_only() -> None:
     """Its own setting serves all that the trace has."""
     known = spiky_problem(objective=Objective("latency", 0.95, 60.0), under_load=UnderLoad(50.0))
@@ -237,6 +241,7 @@ def test_the_fastest_plan_gets_lighter_gears_for_more_than_its_trace_only() -> N
     assert found.gears[0].thresholds == single.thresholds
 
 
+@pytest.mark.long
 def test_a_trace_that_is_played_several_times_over_has_gears_too(geared: PlanResult) -> None:
     """As one is that is short beside its latencies (`certificate.py`)."""
     simulator = repeated(geared.simulator, 2)

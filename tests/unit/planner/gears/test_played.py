@@ -97,6 +97,7 @@ def test_by_the_least_outstanding(by_load: Played) -> None:
     assert by_load.gear.tolist() == by_the_routers_rule(by_load)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("balancing", RULES[1:])
 def test_by_rules_that_learn(balancing: Balancing, by_load: Played) -> None:
     """They were once played by the least outstanding, so that requests had gears which no router would give them."""

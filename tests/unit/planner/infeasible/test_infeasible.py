@@ -177,6 +177,7 @@ FURTHER = {
 overloaded = pytest.mark.parametrize("given", OVERLOADED.values(), ids=OVERLOADED)
 
 
+@pytest.mark.long(in_ci=1)
 @overloaded
 def test_too_few_gpus_name_a_number_that_is_enough(given: Problem) -> None:
     text = message(given)
@@ -194,10 +195,12 @@ def test_a_refusal_asks_for_few_plans(given: Problem) -> None:
     assert 0 < refusal(given).replans <= MOST_SUSTAINED * things
 
 
+@pytest.mark.long
 def test_so_does_one_of_a_latency_bound_that_no_number_of_gpus_keeps() -> None:
     assert 0 < refusal(LATE).replans <= (MOST_SUSTAINED + MOST_KEPT) * 3
 
 
+@pytest.mark.long(in_ci=1)
 @overloaded
 def test_the_number_of_gpus_named_is_the_least(given: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
     """With one less (a node less, on several) there is no plan, and a tenth more traffic nothing sustains, whatever the
@@ -223,6 +226,7 @@ def test_too_few_gpus_name_the_best_quality_that_they_sustain(given: Problem) ->
     assert not sustained_by_any(with_bar(given, bars[bars.index(best) + 1]))
 
 
+@pytest.mark.long
 def test_where_no_number_of_gpus_keeps_the_latency_bound_that_is_said() -> None:
     text = message(LATE)
     assert named(r"for latency_max_s 0.01 \(p95\) more than (\d+),", text) == 32
@@ -230,6 +234,7 @@ def test_where_no_number_of_gpus_keeps_the_latency_bound_that_is_said() -> None:
     assert briefly(unbounded).plan.predicted.objective_s > 0.01
 
 
+@pytest.mark.long
 def test_without_a_bar_any_plan_needs_more_gpus() -> None:
     given = problem(
         FIVE[4:],

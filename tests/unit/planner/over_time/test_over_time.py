@@ -40,6 +40,7 @@ def test_ours_is_the_plan_on_its_ladder(made: PlanResult, found: ComparisonOverT
     assert set(found.ours.setting.tolist()) <= set(made.ladder.routings)
 
 
+@pytest.mark.long
 def test_every_system_answers(found: ComparisonOverTime) -> None:
     named = {beside.name: beside for beside in found.beside}
     assert set(named) == {"single", "dynba", "switching", "cascadeserve", "no switching", "cocktail"}

@@ -24,6 +24,7 @@ WANTED = Wanted(unit_arrivals(n=2000) / 90, slo_s=0.1, late_max=0.01, accuracy_m
 KIND = Kind("cpu", profiles(4), most=5, usd_per_hour=0.2)
 
 
+@pytest.mark.long
 def test_one_worker_less_does_not_keep_the_objective() -> None:
     chosen = choose("guard", [KIND], WANTED)
     assert keeps(chosen.outcome, WANTED)
@@ -84,6 +85,7 @@ def test_an_accuracy_that_nobody_asked_for_is_not_missing(
     assert (merit.keeps, merit.worth) == (accuracy_min is None, pytest.approx(worth_, abs=1e-6))
 
 
+@pytest.mark.long
 def test_no_rival_stays_late_after_a_jam() -> None:
     """The model that is fastest alone carries less here than comes: who falls back to it never catches up."""
     first, second = (
@@ -118,6 +120,7 @@ ODD = [
 ]
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize(("workers", "most", "shape", "load", "slo_s"), ODD)
 def test_no_table_by_slack_alone_is_better_than_what_is_chosen(
     workers: int, most: int, shape: float, load: float, slo_s: float
@@ -161,6 +164,7 @@ def test_the_cheaper_kind_of_worker_is_taken() -> None:
     assert choose("guard", [replace(fast, usd_per_hour=0.2), slow], wanted).kind.name == "gpu"
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
@@ -178,6 +182,7 @@ def test_what_cannot_be_had_says_what_comes_nearest(wanted: Wanted, says: str) -
     assert says in str(error.value)
 
 
+@pytest.mark.long
 def test_one_model_more_makes_what_comes_nearest_no_less() -> None:
     def linear(name: str, accuracy: float, first_s: float, each_s: float) -> ModelProfile:
         return ModelProfile(name, accuracy, tuple(first_s + each_s * n for n in range(32)))
@@ -236,12 +241,14 @@ def test_no_set_of_the_same_size_is_better_than_the_one_that_a_fluid_takes() -> 
     assert alike(every, replace(tight, memory_gib=0.5), (50.0, 100.0)) is None
 
 
+@pytest.mark.long
 def test_where_all_fit_all_sit_everywhere() -> None:
     chosen = on_workers("guard", replace(KIND, memory_gib=12.0, takes_gib=GIB), 2, WANTED)
     assert chosen is not None
     assert chosen.sits == (tuple(m.name for m in KIND.models),) * 2
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("tenths", range(700, 1000, 7)[:: 1 if everything() else 4])
 def test_a_bar_that_a_model_just_reaches_is_reached(tenths: int) -> None:
     """However the mean of so many equal accuracies is rounded, be it of one model or of several."""
@@ -268,6 +275,7 @@ def test_a_share_that_is_just_as_late_as_allowed_is_allowed() -> None:
         assert keeps(played, wanted)
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("late", ["serve", "drop"])
 @pytest.mark.parametrize(("rate_rps", "workers"), [(99.5, 1), (100.5, 2), (101.5, 2), (199, 2), (201, 3)])
 def test_plans_hold_when_their_traffic_lasts_eight_times_as_long(

@@ -67,6 +67,7 @@ def exiting(folder: Path) -> OnePassPlan:
     return planned(folder)
 
 
+@pytest.mark.long
 def test_an_exit_saves_a_worker_and_is_written_as_a_model_of_its_own(
     folder: Path, exiting: OnePassPlan
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_plan_with_exits_is_read_back_replayed_and_started(folder: Path, exiti
         parse_plan(plan_json(plan).replace('"sure": 0.9', '"sure": 0.8'), "plan")
 
 
+@pytest.mark.long
 def test_exits_that_are_worth_nothing_are_left_out_and_said_so(folder: Path) -> None:
     found = planned(folder, table=with_exits(family(), ("@layer-1", 60.0, 0.99)))
     assert all(stage.at is None for stage in found.plan.stages)
@@ -170,6 +172,7 @@ def found(kind: Kind, wanted: Wanted) -> Chosen | None:
         return None
 
 
+@pytest.mark.long
 @settings(max_examples=6 if everything() else 3, deadline=None)
 @given(
     seed=st.integers(0, 10_000),

@@ -74,6 +74,7 @@ def test_quality_is_told_with_the_error_of_so_many_texts(folder: Path) -> None:
     assert quality.lower == pytest.approx(quality.mean - 164.5 * np.sqrt(0.79 * 0.21 / 2000), abs=0.1)
 
 
+@pytest.mark.long
 def test_where_memory_holds_fewer_models_all_workers_have_the_same(folder: Path) -> None:
     spec = SPEC.replace("group: guard}", "group: guard, memory_gib: 1}").replace(
         "most: 2,", "most: 2, memory_gib: 2,"
@@ -114,6 +115,7 @@ def test_what_cannot_be_is_told(folder: Path, old: str, new: str, says: str) -> 
         plan_one_pass(read_asked(path), folder, dict.fromkeys(NAMES, 8))
 
 
+@pytest.mark.long
 def test_rankings_are_planned_as_batches_of_their_own(folder: Path) -> None:
     found = planned(RANKED)
     plan = found.plan
@@ -169,6 +171,7 @@ def test_the_latency_told_is_that_of_the_objectives_quantile(folder: Path) -> No
     assert predicted.e2e.p95_s < predicted.e2e.p99_s
 
 
+@pytest.mark.long
 def test_a_model_too_slow_for_the_deadline_is_told_so(folder: Path) -> None:
     notes = planned(
         SPEC.replace("quality_min: 78, latency_max_s: 0.1", "quality_min: 70, latency_max_s: 0.009")

@@ -41,6 +41,7 @@ def instance(seed: int, count: int, requests: int = 1500) -> tuple[Kind, Wanted]
     return Kind("cpu", models, most=workers), wanted
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize(
     ("seed", "count"),
     [
@@ -60,6 +61,7 @@ def test_one_model_more_never_makes_a_plan_worse(seed: int, count: int) -> None:
             assert chosen.outcome.reward >= without.outcome.reward - NEAR
 
 
+@pytest.mark.long
 def test_a_model_that_only_takes_the_time_of_others_is_left_out() -> None:
     """The one in the middle is little better than the fastest, and as slow as the best: by slack alone it is taken."""
     fast, middle, best = (

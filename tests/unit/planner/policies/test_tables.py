@@ -109,6 +109,7 @@ def test_greed_is_late_where_foresight_is_not() -> None:
     assert greed.late > 0.05 > 0.01 > ladder.late
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("rate_rps", [100.0, 300.0, 500.0, 800.0, 950.0])
 def test_nothing_passes_the_fluid(rate_rps: float) -> None:
     bound = fluid_bound(guard(), rate_rps)

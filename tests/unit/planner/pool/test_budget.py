@@ -50,6 +50,7 @@ def test_a_budget_below_the_cheapest_nodes_names_their_price() -> None:
     assert refused.value.exit_code == 3
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("budget_usd", cases([5.99, 3.0]))
 def test_where_a_bound_on_latency_binds_a_budget_that_would_do_is_named_too(budget_usd: float) -> None:
     """A cent below the price it was once said that no GPUs are fast enough."""
@@ -84,6 +85,7 @@ def test_a_stage_that_the_bar_needs_and_the_budget_does_not_hold_is_named_with_i
         plan(of_which_the_larger_needs_two_gpus(1.0, 52.0))
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0])
 def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) -> None:

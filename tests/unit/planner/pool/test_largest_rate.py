@@ -123,6 +123,7 @@ def test_planning_goes_on_while_a_plan_carries_more_and_keeps_the_last_where_the
     assert carried_on(1.0, lambda rate: 2.0 if rate < 8.0 else 1.01, faster) == reached
 
 
+@pytest.mark.long
 def test_the_largest_rate_is_the_same_however_fast_the_trace_is() -> None:
     """A trace ten thousand times as fast as anything carries was once put down to too few GPUs."""
     once, fast = (plan(at_rate(asked(6.0), times), effort=LITTLE).plan for times in (1.0, 1e4))

@@ -93,6 +93,7 @@ def test_a_plan_costs_what_its_nodes_do_and_a_replay_says_the_same(tmp_path: Pat
     assert again.predicted.usd_per_hour == pytest.approx(predicted.usd_per_hour)
 
 
+@pytest.mark.long
 def test_gpus_that_are_paid_for_all_the_same_answer_too() -> None:
     """One by one, the fewest GPUs that keep the bound; of a node that is paid for whole, what is fastest."""
     whole = Pool("eight", "l40s", 1, 8, 1.0)

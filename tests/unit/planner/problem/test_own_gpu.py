@@ -142,6 +142,7 @@ def test_an_edit_that_parts_name_and_figures_is_refused(planned: Any) -> None:
         parse_plan(plan_json(planned).replace('"memory_gib": 96.0', '"memory_gib": -1.0'), "plan.json")
 
 
+@pytest.mark.long
 def test_twice_the_bandwidth_and_peak_never_plan_slower(planned: Any) -> None:
     fast = OwnGpu("my-gpu", 96, 3600, Tflops(1000, 2000), 256, generation=hardware_of(OWN).generation)
     faster = briefly(problem(pools=[Pool("mine", "my-gpu", 1, 8, 1.9, fast)])).plan

@@ -11,6 +11,7 @@ from tests.examples import cases
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.long
 def test_the_best_quality_in_the_time_of_the_fastest_plan_is_no_less_than_that_plans() -> None:
     """The fastest is a mixture well above what single routings reach in its time: once 73.6 for its 74.2."""
     assert worse(KINDS["fastest-quality"](8)) == 0
@@ -22,6 +23,7 @@ def test_the_latency_of_the_fastest_plan_is_no_bound_to_be_refused() -> None:
     assert worse(KINDS["fastest-bound"](0)) == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", cases((19, 14)))
 def test_nothing_within_a_bound_is_faster_than_the_fastest(seed: int) -> None:
     """A mixture of 24.6 s that only the search for the least cost looked at, for 31.4 s; on a trace that is over before

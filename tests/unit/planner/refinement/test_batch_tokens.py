@@ -60,6 +60,7 @@ def budgets(found: PlanResult) -> list[int]:
     return [s.config.max_num_batched_tokens for s in found.plan.stages if s.deployed]
 
 
+@pytest.mark.long
 def test_long_prompts_are_read_in_smaller_pieces(fixed: PlanResult, searched: PlanResult) -> None:
     assert set(budgets(fixed)) == {8192}
     assert min(budgets(searched)) < 8192
@@ -75,6 +76,7 @@ def test_the_written_plan_is_the_simulated_one(searched: PlanResult, tmp_path: P
     assert again.predicted.objective_s == pytest.approx(searched.plan.predicted.objective_s, rel=1e-9)
 
 
+@pytest.mark.long
 def test_a_refusal_of_a_bound_far_off_names_about_the_lowest_latency_there_is(searched: PlanResult) -> None:
     p = left_open(problem(trace=bursts(), pools=(HALF,)))
     out_of_reach = replace(p.objective, goal="cost", latency_max_s=searched.fastest.latency_s / 2)
@@ -85,6 +87,7 @@ def test_a_refusal_of_a_bound_far_off_names_about_the_lowest_latency_there_is(se
     assert float(lowest[1]) <= searched.fastest.held_s * 1.05
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("goal", "seed"), cases([("latency", 2), ("cost", 1), ("quality", 2)]))
 def test_it_is_never_worse_than_leaving_them(goal: str, seed: int) -> None:
     limit = None if goal == "latency" else 9.0
@@ -152,6 +155,7 @@ def test_the_fewest_tokens_are_those_that_each_engine_starts_with_and_the_specs_
         assert fewest(problem(pools=(HALF,))) is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goal", cases(["cost", "quality", "latency"]))
 def test_but_for_the_fastest_few_tokens_are_tried_whatever_steps_from_many_tell(goal: str) -> None:
     """Pipelines that are the cheapest with 512 tokens were never met from 8,192: 2 % more requests cost 29 % more."""

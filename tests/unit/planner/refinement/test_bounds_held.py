@@ -49,6 +49,7 @@ def fastest(seed: int) -> PlanResult:
     return asked(seed, drawn(seed, requests=100).objective)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goal", cases(["quality", "cost"]))
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_plan_keeps_its_bound_when_its_trace_is_played_eight_times(seed: int, goal: Goal) -> None:
@@ -71,6 +72,7 @@ def test_so_are_levels_beside_a_goal_without_a_bound() -> None:
     assert all(s <= level.max_s for s, level in zip(on_repeats_s(result), tight, strict=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", cases((3, 5)))
 def test_the_latency_that_the_fastest_plan_keeps_is_no_bound_to_be_refused(seed: int) -> None:
     """By default that plan is a cheaper one, nearly as fast on one round and perhaps slower or faster on eight."""

@@ -58,6 +58,7 @@ CASES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", cases(tuple(CASES)))
 def test_no_plan_is_dearer_for_what_is_not_simulated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spared = CASES[name]()
@@ -77,6 +78,7 @@ def test_a_search_on_a_large_cluster_is_spared_most_of_its_simulations(
     assert len(spared.candidates) < len(whole.candidates) / 3
 
 
+@pytest.mark.long
 def test_only_what_is_certified_is_a_ceiling(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cheapest(20.0, 10.0)
     state = Refinement(found.search, found.search.simulator, found.loop.references)

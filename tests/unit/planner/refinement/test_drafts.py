@@ -40,6 +40,7 @@ def drafts(found: PlanResult) -> list[int]:
     return [max((tokens for _, _, tokens in g.drafts), default=0) for g in groups]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("goal", "speculation"),
     cases([("latency", Speculation("draft_model", 5, 0.2, SMALL)), ("cost", LAYER), ("quality", LAYER)]),
@@ -76,6 +77,7 @@ def test_what_is_chosen_is_written_and_replayed(tmp_path: Path) -> None:
         assert stage.config.speculation == (by.config.speculation if by.deployed else LAYER)
 
 
+@pytest.mark.long
 def test_an_engine_with_one_number_for_all_loads_gets_the_one_that_suits_its_load() -> None:
     """A draft that is seldom right: a first token often pays for itself, a fifth never."""
     p = problem((LARGE,), trace=traffic(80, 20.0), pools=(HALF,), objective=Objective("latency", 0.95, 0.0))

@@ -46,6 +46,7 @@ def fastest() -> Plan:
     return planned(Objective("latency", 0.95, 52.0)).plan
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("slower", LIMITS)
 def test_the_cheapest_plan_keeps_both_bounds(fastest: Plan, slower: float) -> None:
     limit_s = slower * fastest.predicted.objective_s
@@ -70,6 +71,7 @@ def test_no_cheaper_candidate_kept_the_bounds(fastest: Plan) -> None:
     assert not kept_for_long(result, cheaper)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("slower", LIMITS)
 def test_the_best_quality_keeps_the_latency_bound(fastest: Plan, slower: float) -> None:
     limit_s = slower * fastest.predicted.objective_s
@@ -93,6 +95,7 @@ def test_more_time_never_lowers_the_quality(fastest: Plan) -> None:
     assert lower == sorted(lower)
 
 
+@pytest.mark.long
 def test_the_quantile_that_is_asked_for_is_the_one_that_counts() -> None:
     for quantile in (0.5, 0.95, 0.99):
         found = planned(Objective("latency", quantile, 52.0)).plan.predicted
@@ -102,6 +105,7 @@ def test_the_quantile_that_is_asked_for_is_the_one_that_counts() -> None:
         )
 
 
+@pytest.mark.long
 def test_a_latency_goal_may_have_a_latency_bound_too(fastest: Plan) -> None:
     loose = replace(fastest.objective, latency_max_s=2 * fastest.predicted.objective_s)
     assert planned(loose).plan.predicted.objective_s <= fastest.predicted.objective_s

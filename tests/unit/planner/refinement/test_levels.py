@@ -11,6 +11,7 @@ pytestmark = pytest.mark.slow
 BUSY = traffic(120, 60.0)
 
 
+@pytest.mark.long
 def test_a_level_that_binds_is_kept() -> None:
     """At this bar the cheapest plan holds answers for their verdict; a bound on TTFT forbids that."""
 

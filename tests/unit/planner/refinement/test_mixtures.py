@@ -92,6 +92,7 @@ def test_where_quality_is_sought_mixtures_of_all_qualities_are_looked_at() -> No
     assert np.diff([least, *lower, most]).max() < (most - least) / 10
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bar", [62.0])
 def test_nobody_is_worse_off_for_there_being_mixtures(bar: float, monkeypatch: pytest.MonkeyPatch) -> None:
     given = coarse(bar)
@@ -144,6 +145,7 @@ def test_a_written_mixture_is_played_again_as_it_was_planned(tmp_path: Path) -> 
     assert "Two routings are mixed" in " ".join(shown.output.split())
 
 
+@pytest.mark.long
 def test_compare_plans_with_mixtures_too() -> None:
     given = coarse()
     with open_search(given) as search:

@@ -55,6 +55,7 @@ LARGE_AND_SMALL = Pool("large", "h100-sxm", 1, 1, 3.0), Pool("small", "a100-sxm"
 THREE = (Pool("a", "l40s", 1, 3, 1.0),)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize(
     ("pools", "asked", "rate_rps", "best"),
     [
@@ -75,6 +76,7 @@ def test_what_just_holds_is_found_where_something_worse_has_room_to_spare(
     assert found <= best
 
 
+@pytest.mark.long
 def test_a_bar_is_kept_where_quality_is_sought_too() -> None:
     """Bands of routings begin below it: a plan of 55 was given for a bar of 67."""
     given = problem(

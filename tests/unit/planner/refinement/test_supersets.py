@@ -42,6 +42,7 @@ def test_a_stage_more_costs_nothing_but_what_it_widens_the_bounds_on_quality() -
     assert worse(KINDS["stages-known"](25)) == 0
 
 
+@pytest.mark.long
 def test_none_of_three_pools_and_no_pair_is_better_than_all() -> None:
     whole = drawn(3, 3)
     all_of_them = best_value(whole, FEW)

@@ -37,11 +37,13 @@ def test_it_is_cheaper_and_no_slower_than_asked(thrifty: PlanResult) -> None:
     assert any("the fastest plan found takes" in note for note in thrifty.notes)
 
 
+@pytest.mark.long
 def test_a_bound_within_the_tolerance_is_kept(thrifty: PlanResult) -> None:
     bound_s = (thrifty.fastest.latency_s + thrifty.chosen.latency_s) / 2
     assert planned(0.03, bound_s).plan.predicted.objective_s <= bound_s < thrifty.chosen.latency_s
 
 
+@pytest.mark.long
 def test_nothing_that_was_tried_is_as_fast_and_cheaper(thrifty: PlanResult) -> None:
     near = [c for c in thrifty.candidates if c.latency_s <= thrifty.fastest.latency_s * 1.03]
     assert min(c.usd_per_hour for c in near) == thrifty.chosen.usd_per_hour
@@ -83,6 +85,7 @@ def test_the_knee_is_what_none_beats_in_both(thrifty: PlanResult) -> None:
     assert points[-1].fastest
 
 
+@pytest.mark.long
 def test_ten_times_the_gpus_are_no_worse_and_no_dearer_where_quality_is_sought() -> None:
     asked = Objective("quality", 0.95, latency_max_s=6.0)
     quick = Effort(1, 60, 200, simulated_requests=0, fewest_simulations=4)

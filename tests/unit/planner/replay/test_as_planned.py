@@ -76,6 +76,7 @@ def told(predicted: Predicted) -> dict[str, object]:
     return {f.name: getattr(predicted, f.name) for f in fields(predicted) if f.name != "quality"}
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("rules", RULES)
 def test_a_replay_of_its_own_trace_says_what_the_plan_says(rules: str, tmp_path: Path) -> None:
     made = planned(tmp_path, RULES[rules])
@@ -92,6 +93,7 @@ def test_so_does_one_of_a_plan_with_gears(tmp_path: Path) -> None:
     assert told(simulated(tmp_path, made).predicted) == told(made.predicted)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("by_question", [False, True])
 def test_so_does_one_by_the_foresight_that_the_plan_was_made_with(by_question: bool, tmp_path: Path) -> None:
     """A stage that is skipped, or a budget of thinking that is chosen, by what a file foresees of each question."""
@@ -134,6 +136,7 @@ def test_so_does_one_by_the_foresight_that_the_plan_was_made_with(by_question: b
     assert notes == ["foresight.json is not the foresight that the plan was made with"]
 
 
+@pytest.mark.long
 def test_a_rate_that_is_given_counts_and_so_does_another_traces_own(tmp_path: Path) -> None:
     made = planned(tmp_path, {"rate_rps": 90.0, "max_requests": 60})
     assert simulated(tmp_path, made, rate_rps=30.0).predicted.rate_rps == pytest.approx(30.0)

@@ -80,6 +80,7 @@ def without_quality(predicted: Predicted) -> dict[str, object]:
     return {f.name: getattr(predicted, f.name) for f in fields(predicted) if f.name != "quality"}
 
 
+@pytest.mark.long(in_ci=1)
 def test_on_its_own_trace_and_table_a_plan_shows_exactly_what_it_predicted(
     made: Made, tmp_path: Path
 ) -> None:

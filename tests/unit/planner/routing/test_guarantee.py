@@ -39,6 +39,7 @@ def right_or_wrong(prompts: int, seed: int) -> QualityTable:
     return table_of(np.round(score), quality)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize(
     ("population", "bars", "prompts"),
     [
@@ -100,6 +101,7 @@ def test_it_lies_between_nought_and_the_mean(stages: int, prompts: int, seed: in
     assert ((lower >= 0) & (lower <= routings.mean)).all()
 
 
+@pytest.mark.long
 def test_it_rises_with_prompts_and_falls_with_confidence() -> None:
     few, many = random_table(3, 100, seed=1), random_table(3, 1_000, seed=1)
     gaps = []
@@ -130,6 +132,7 @@ def test_choosing_costs_more_than_a_routing_fixed_beforehand() -> None:
     assert (fixed - lower).mean() < fixed.std()
 
 
+@pytest.mark.long
 def test_many_prompts_are_weighted_in_groups_and_it_hardly_matters(monkeypatch: pytest.MonkeyPatch) -> None:
     table = random_table(2, 1_999, seed=6)
     routings = thin(frontier(table), 60)

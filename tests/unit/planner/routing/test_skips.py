@@ -112,6 +112,7 @@ def test_many_levels_are_thinned_and_it_says_so() -> None:
     assert len(some) <= 4 * 3_000
 
 
+@pytest.mark.long
 def test_bounds_hold_for_nearly_all_tables_of_a_population() -> None:
     """Of the tables drawn no more choose a routing whose bound lies above its true quality than one time in a thousand
     would where 5 % do."""

@@ -20,6 +20,7 @@ ODD = Pool("odd", "l40s", 1, 7, 1.1)
 POOLS = ((NODE,), (replace(NODE, nodes=2), ODD), (ODD,), (replace(NODE, gpus_per_node=1),))
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("equal_parts", [False, True])
 @pytest.mark.parametrize("pools", POOLS)
 def test_the_largest_factor_is_the_one_that_trying_finds(

@@ -31,6 +31,7 @@ def test_so_many_times_the_rate_costs_no_more_than_twice_as_many_times_as_much()
     assert times <= TWICE * FAST_RPS / SLOW_RPS
 
 
+@pytest.mark.long
 def test_a_plan_of_rounds_that_do_not_settle_says_so_and_how_many_requests_would_do() -> None:
     fast = planned(FAST_RPS)
     (note,) = [n for n in fast.notes if n.startswith("the trace spans")]
@@ -40,6 +41,7 @@ def test_a_plan_of_rounds_that_do_not_settle_says_so_and_how_many_requests_would
     assert 3.5 * fast.plan.predicted.objective_s <= span_s <= 4.5 * fast.plan.predicted.objective_s
 
 
+@pytest.mark.long
 def test_a_plan_of_rounds_that_settle_says_only_how_many_requests_would_do() -> None:
     (note,) = [n for n in planned(SETTLES_RPS).notes if n.startswith("the trace spans")]
     assert "settle either" not in note

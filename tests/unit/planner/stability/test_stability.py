@@ -144,6 +144,7 @@ def test_headroom_is_the_largest_factor_that_holds() -> None:
     assert not certify(simulator, chosen, decided, shares, factor=found * 1.1).holds
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("share", [0.5, 0.9, 0.99, 1.1])
 def test_what_a_certificate_lets_through_its_first_rounds_let_through(share: float) -> None:
     given, chosen, decided, shares = alone(at_share(share, 1200))
@@ -173,6 +174,7 @@ def test_a_trace_played_twice_is_the_trace_and_one_mean_gap_later_again() -> Non
     assert at_rate(given, 2.0).workload.rate_rps == pytest.approx(2 * w.rate_rps)
 
 
+@pytest.mark.long
 def test_every_baseline_that_is_shown_holds_and_carries_the_rate_that_is_said_of_it() -> None:
     given = problem((SMALL, LARGE), judge=hosted_judge(), trace=traffic(200, 12.0))
     little = Effort(routings=2, combinations=60, simulated_requests=0, fewest_simulations=8)
@@ -244,6 +246,7 @@ SEEDS = range(1, 3)
 """Of the plans that are played again here; tests/e2e/test_plans_at_length.py goes on."""
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_plan_holds_when_its_trace_is_played_eight_times(seed: int) -> None:
     given = drawn(seed)

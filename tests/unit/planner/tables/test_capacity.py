@@ -68,6 +68,7 @@ def test_more_requests_do_not_change_it(seed: int) -> None:
     assert np.abs(np.log(changes(seed, 1))).max() < 0.04
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("pp", [2, 4])
 def test_more_requests_do_not_show_that_a_pipeline_sustains_less(pp: int) -> None:
     """How unequal a pipeline's batches become depends on how it came there: some sustain more than is said of them."""

@@ -91,6 +91,7 @@ def test_a_stretch_of_the_trace_keeps_its_blocks() -> None:
     assert (found[12:] > 0).all()
 
 
+@pytest.mark.long
 def test_a_plan_with_caches_is_no_slower() -> None:
     """On one node: what prompts share is prefilled once."""
     with_caches, without = briefly(shared()).plan, briefly(shared(prefix_caching=False)).plan

@@ -73,6 +73,7 @@ def address() -> Iterator[str]:
     thread.join(timeout=60)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_no_request_that_can_be_written_is_a_failure_of_ours(address: str, mode: GenerationMode) -> None:
     seen = fuzzed(address, mode, EXAMPLES)

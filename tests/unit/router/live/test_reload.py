@@ -398,6 +398,7 @@ def test_a_file_is_known_by_time_place_and_size(tmp_path: Path) -> None:
     assert signature([path]) != first
 
 
+@pytest.mark.long
 def test_the_process_reads_again_on_sighup_and_ends_on_sigterm(tmp_path: Path) -> None:
     async def main() -> None:
         engine = FakeEngine()

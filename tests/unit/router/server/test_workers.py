@@ -184,6 +184,7 @@ async def until_one_plan(url: str, *, but: str) -> str:
     return plans.pop()
 
 
+@pytest.mark.long
 def test_no_counter_goes_back_where_a_process_is_slow_dies_or_leaves(tmp_path: Path) -> None:
     """Prometheus takes a smaller sum for a new beginning, and counts all of it once more."""
 
@@ -244,6 +245,7 @@ def test_no_counter_goes_back_where_a_process_is_slow_dies_or_leaves(tmp_path: P
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_a_process_that_takes_anothers_place_goes_on_with_what_is_in_force(tmp_path: Path) -> None:
     async def main() -> None:
         engine = FakeEngine()
@@ -269,6 +271,7 @@ def test_a_process_that_takes_anothers_place_goes_on_with_what_is_in_force(tmp_p
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_a_sighup_while_it_starts_ends_no_router(tmp_path: Path) -> None:
     def holds(pid: int) -> bool:
         """Whether it keeps SIGHUP waiting."""
@@ -399,6 +402,7 @@ def test_workers_whose_parent_is_killed_finish_what_they_began_however_often_the
     uvloop.run(main())
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_whoever_asks_when_serving_was_told_is_answered_though_it_ends_at_once(
     tmp_path: Path, number: signal.Signals
@@ -415,6 +419,7 @@ def test_whoever_asks_when_serving_was_told_is_answered_though_it_ends_at_once(
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_new_clients_go_past_a_worker_that_ends_to_its_successor(tmp_path: Path) -> None:
     """The long streams of the first go on, though it is told once more to end."""
     writers: list[asyncio.StreamWriter] = []
@@ -453,6 +458,7 @@ def test_new_clients_go_past_a_worker_that_ends_to_its_successor(tmp_path: Path)
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_a_killed_worker_breaks_its_own_streams_and_no_others_and_who_waits_is_served(tmp_path: Path) -> None:
     over = asyncio.Event()
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 import uvloop
 
 from cascadia.router.access.keys_file import add_key
@@ -96,6 +97,7 @@ async def two(folder: Path, small: list[FakeEngine], large: FakeEngine) -> Async
         await process.communicate()
 
 
+@pytest.mark.long
 def test_what_is_put_is_put_in_all_processes_and_in_one_that_comes_later(tmp_path: Path) -> None:
     async def main() -> None:
         small, other, large = FakeEngine("s"), FakeEngine("o"), FakeEngine("l")
@@ -128,6 +130,7 @@ def test_what_is_put_is_put_in_all_processes_and_in_one_that_comes_later(tmp_pat
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_a_drain_ends_with_its_replica_and_is_not_that_of_who_has_its_address_later(tmp_path: Path) -> None:
     """Ports and pods' addresses are given again, and a process that comes later does as the others do."""
 
@@ -150,6 +153,7 @@ def test_a_drain_ends_with_its_replica_and_is_not_that_of_who_has_its_address_la
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_two_drains_at_one_moment_leave_a_stage_a_replica_whichever_processes_take_them(
     tmp_path: Path,
 ) -> None:
@@ -171,6 +175,7 @@ def test_two_drains_at_one_moment_leave_a_stage_a_replica_whichever_processes_ta
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_of_documents_put_at_one_moment_all_processes_have_the_same_one_in_force(tmp_path: Path) -> None:
     async def main() -> None:
         small, large = FakeEngine("s"), FakeEngine("l")
@@ -199,6 +204,7 @@ def test_the_page_of_any_process_shows_what_all_of_them_did(tmp_path: Path) -> N
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_a_conversation_goes_on_at_its_stage_whichever_process_gets_the_next_turn(tmp_path: Path) -> None:
     async def main() -> None:
         small, large = FakeEngine("s"), FakeEngine("l")

@@ -98,6 +98,7 @@ SETS = [
 ]
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("name", SETS)
 def test_measured_iterations_are_met_as_well_as_their_calibration_says(name: str) -> None:
     data_path("perf/llm_inference_bench.csv")

@@ -36,6 +36,7 @@ def assert_no_cliff(seconds: Floats, what: object) -> None:
     assert steps[worst] <= most[worst] * (1 + 1e-9), (what, COUNTS[worst], steps[worst], most[worst])
 
 
+@pytest.mark.long(in_ci=8)
 @pytest.mark.parametrize(
     "entry", [c for c in known_calibrations() if c.gpu in known_gpus()], ids=lambda c: c.name
 )

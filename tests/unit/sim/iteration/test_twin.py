@@ -87,6 +87,7 @@ def run_both(timing: ReplicaTiming, requests: list[Request]) -> tuple[ReplicaRun
     return run, *run_twin(timing, requests)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(400))
 @given(timings(), workloads())
 def test_first_tokens_and_finishes_equal_the_twins_and_every_token_comes_once(
@@ -101,6 +102,7 @@ def test_first_tokens_and_finishes_equal_the_twins_and_every_token_comes_once(
     every_request_finishes_once_with_every_token(timing, requests, run, sequences)
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("lanes", [1, 2, 4])
 @pytest.mark.parametrize("chunked", [True, False])
 @pytest.mark.parametrize("seed", range(2))
@@ -125,6 +127,7 @@ def test_large_batches_that_thrash_equal_the_twins(seed: int, chunked: bool, lan
     assert run.finish_ps.tolist() == [s.finish_ps for s in sequences]
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("lanes", [2, 4])
 @pytest.mark.parametrize("gap_ps", [20_000, 200_000])
 def test_long_answers_of_a_pipeline_equal_the_twins(gap_ps: int, lanes: int) -> None:
