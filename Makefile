@@ -10,7 +10,7 @@ PIP     = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-versio
 # Images of Python for containers set it. Tests start hundreds of processes, each of which would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo demo-plan test test-quick check compiled coverage test-e2e test-k8s bench docs site clean
+.PHONY: demo demo-plan test test-quick check compiled kernels rewritten coverage test-e2e test-k8s bench docs site clean
 
 # Not compiled: three quarters of what is installed is never imported, and the rest is compiled where it first is.
 $(STAMP): pyproject.toml constraints.txt
@@ -39,15 +39,19 @@ check: $(STAMP)
 	$(BIN)/python docs/generate.py --check
 
 # Kernels, and tests with pytest's own assertions, for all processes that test: each would compile them for itself.
-compiled: $(STAMP)
+compiled: kernels rewritten
+
+kernels: $(STAMP)
 	@$(BIN)/python -m tests.kernels
+
+rewritten: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -qq >/dev/null || true  # the tests themselves say what is wrong
 
 # Where as many processes test as there are cores, threads for linear algebra wait for each other at full speed.
 test: export OMP_NUM_THREADS := 1
 # A test that fails is run once more, and is named where it passes then: that is a fault of the test, to be mended.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory -j2 check compiled
+	@$(MAKE) --no-print-directory -j3 check kernels rewritten
 	$(BIN)/python -m pytest -n auto --dist worksteal --reruns 1 -rR
 
 # Less what is marked slow; says the CPU seconds of each package, which are to be ten at most.

@@ -17,6 +17,7 @@ def test_entries_of_kernels_are_what_the_fit_writes() -> None:
     assert found == {name: known[name] for name in found}
 
 
+@pytest.mark.long(in_ci=3)
 @pytest.mark.data
 @pytest.mark.parametrize("command", [fit, ranges, pcie_fit])
 @pytest.mark.parametrize("asked", ["--help", "--dry-run", "h100"])

@@ -12,6 +12,7 @@ from tests.unit.deploy.matrix import MATRIX
 LINTED = ("three stages", "embedding", "a judge elsewhere", "keda", "a router with all", "a controller")
 
 
+@pytest.mark.long(in_ci=3)
 @pytest.mark.parametrize("major", [3, 4])
 @pytest.mark.parametrize("name", LINTED)
 def test_strict_linting_finds_nothing(name: str, major: int) -> None:

@@ -71,6 +71,7 @@ ALL_OF_THEM = merged(THREE, {"controller": {"enabled": True}})
 PATHS = sorted(path for path in paths(merged(defaults(), ALL_OF_THEM)))
 
 
+@pytest.mark.long(in_ci=3)
 @pytest.mark.parametrize("part", range(8))
 def test_a_value_that_is_taken_away_leaves_valid_objects_or_is_refused(part: int) -> None:
     """Helm's templates told of nil pointers, and an annotation was null."""

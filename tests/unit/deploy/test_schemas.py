@@ -49,6 +49,7 @@ def shape(value: Any) -> Any:
 BUILT_IN = list({json.dumps(shape(o), sort_keys=True): o for o in distinct(custom=False)}.values())
 
 
+@pytest.mark.long(in_ci=3)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_objects_fit_the_schemas_of_kubernetes(version: str) -> None:
     """Strictly: an unknown field is a failure, and so is a kind that the version does not have."""

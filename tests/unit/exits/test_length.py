@@ -51,6 +51,7 @@ def test_exits_in_force_are_withdrawn_when_they_lose_more_than_they_may() -> Non
     assert exits.leaves(0, 80.0)
 
 
+@pytest.mark.long
 def test_settings_too_risky_come_into_force_in_at_most_a_tenth_of_the_streams() -> None:
     """Trials are lost by chance, the more often the lower they score: settings on both sides of the constraint."""
     broken, seen = 0, []

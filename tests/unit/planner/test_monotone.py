@@ -41,6 +41,7 @@ def with_bar(problem: Problem, quality_min: float) -> Problem:
     return replace(problem, objective=replace(problem.objective, quality_min=quality_min))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("seed", "times_the_traffic", "at"), [(8, 2.0, (0.25, 0.75))])
 def test_a_higher_bar_never_predicts_a_lower_latency(
     seed: int, times_the_traffic: float, at: tuple[float, float]

@@ -109,6 +109,7 @@ def test_on_one_pool_of_perfect_nodes_the_unproven_answer_is_the_proven_one() ->
         assert (quick and quick.latency_s) == (proven and proven.latency_s)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("formulation", ["columns", "paper"])
 def test_a_plan_whose_allocation_was_proven_is_optimal(formulation: Formulation) -> None:
     found = unsearched(problem(judge=hosted_judge()), formulation=formulation).plan

@@ -132,7 +132,7 @@ def test_a_plan_takes_the_table(bench: Bench) -> None:
     assert json.loads(result.stdout)["plan"]["predicted"]["quality"]["questions"] == 20
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("after", [1, 17, 39])
 def test_killed_at_any_point_it_goes_on_and_asks_for_nothing_twice_that_was_done(
     bench: Bench, after: int
@@ -207,6 +207,7 @@ def test_other_inputs_are_refused_and_restart_begins_anew(bench: Bench) -> None:
     assert bench.asked == 2 * asked
 
 
+@pytest.mark.long
 def test_no_prompt_and_no_answer_is_left_behind_unless_asked_for(bench: Bench) -> None:
     bench.engines["large"].reply = lambda body: Says("a telling answer")
     bench()

@@ -1,5 +1,6 @@
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,7 @@ def test_a_long_name_is_cut_and_told_apart() -> None:
     assert one != two
 
 
+@pytest.mark.long
 @given(st.lists(st.text(max_size=70)))
 def test_labels_are_valid_and_all_different(names: list[str]) -> None:
     found = labels(names)

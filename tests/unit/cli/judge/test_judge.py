@@ -53,6 +53,7 @@ def test_answers_graded_on_another_scale_are_refused(tmp_path: Path, times: floa
     assert f"quality never exceeds {most}; write 0-100" in refused.stderr
 
 
+@pytest.mark.long
 def test_training_tells_what_each_head_looks_at_and_how_good_it_is(judge: Path) -> None:
     told = json.loads((judge.parent / "told.json").read_text())
     assert told["about"]["questions"] == 120

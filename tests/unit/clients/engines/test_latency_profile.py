@@ -145,6 +145,7 @@ def test_programs_get_the_calibration_and_all_that_speaks_for_it(
     assert document["mixed"]["predicted"]["e2e_p95_s"] > 0
 
 
+@pytest.mark.long
 def test_an_engine_that_knows_no_ignore_eos_or_only_chat_is_measured_too() -> None:
     for engine in (FakeEngine(truth, strict=True), FakeEngine(truth, strict=True, chat_only=True)):
         assert profiled(engine, 40.0).fitted.calibration.fit.mean_error < 0.1

@@ -84,6 +84,7 @@ def test_less_traffic_takes_fewer_workers_and_more_traffic_more_each_with_polici
     assert more.candidate.need_rps["guard"] == pytest.approx(350.0, rel=0.01)
 
 
+@pytest.mark.long
 def test_workers_that_are_away_are_not_planned_with_and_without_prices_the_fewest_are_best(
     folder: Path,
 ) -> None:

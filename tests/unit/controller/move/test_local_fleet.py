@@ -94,6 +94,7 @@ def test_one_and_two_become_two_and_one_under_load_without_a_failed_request(tmp_
     asyncio.run(main())
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("before", ["embedding", "certainty"])
 def test_a_judge_changes_under_load_in_one_step(before: str, tmp_path: Path) -> None:
     """From one that accepts all, or from none of its own, to one that accepts nothing: both run while the router

@@ -32,6 +32,7 @@ def asked(count: int = 240) -> tuple[list[str], list[str], np.ndarray]:
     return questions, [f"p{i}" for i in range(count)], 100.0 * right
 
 
+@pytest.mark.long
 def test_it_foresees_of_each_stage_what_the_question_tells(encoder: Encoder) -> None:
     questions, ids, quality = asked()
     _, found = foresight.learn(encoder, questions, ids, stages=STAGES, quality=quality, course=QUICK)

@@ -85,6 +85,7 @@ def test_at_its_own_rate_a_plan_has_its_own_replicas_where_they_leave_room() -> 
     assert scaled(result.plan, roomy).gpus >= result.plan.gpus
 
 
+@pytest.mark.long
 def test_rates_from_a_fraction_to_more_than_twice_the_plans_are_told() -> None:
     times = [scale.times for scale in scales()]
     assert times == sorted(times)
@@ -92,12 +93,14 @@ def test_rates_from_a_fraction_to_more_than_twice_the_plans_are_told() -> None:
     assert times[-1] > MOST / 1.2
 
 
+@pytest.mark.long
 def test_more_requests_never_take_fewer_gpus() -> None:
     gpus = [scaled(found().plan, scale).gpus for scale in scales()]
     assert gpus == sorted(gpus)
     assert gpus[0] < found().plan.gpus < gpus[-1], "the example has to grow and to shrink"
 
 
+@pytest.mark.long
 def test_the_bounds_are_kept_at_each_rate_by_what_is_told_for_it(tmp_path: Path) -> None:
     plan, table = found().plan, found().search.problem.quality
     for scale in scales()[::3]:
@@ -108,6 +111,7 @@ def test_the_bounds_are_kept_at_each_rate_by_what_is_told_for_it(tmp_path: Path)
         assert played.predicted.objective_s <= (1.0 - ROOM) * BOUND_S * 1.005, scale
 
 
+@pytest.mark.long
 def test_the_summary_says_what_half_and_twice_the_rate_take() -> None:
     plan = found().plan
     half, twice = (
@@ -119,6 +123,7 @@ def test_the_summary_says_what_half_and_twice_the_rate_take() -> None:
     assert at_other_rates(replace(plan, scaling=None)) == ""
 
 
+@pytest.mark.long
 def test_a_plan_that_is_written_and_read_back_tells_them_too() -> None:
     assert parse_plan(plan_json(found().plan), "plan").scaling == found().plan.scaling
 

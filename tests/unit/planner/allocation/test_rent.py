@@ -35,6 +35,7 @@ def test_the_program_rents_as_well_as_whoever_tries_every_number_of_nodes(seed: 
             assert sum(here.rented(p) * p.usd_per_unit_hour for p in cluster.pools) <= budget + 1e-9
 
 
+@pytest.mark.long(in_ci=4)
 @pytest.mark.parametrize("seed", SEVERAL)
 def test_a_larger_budget_is_never_worse_nor_is_one_more_pool(seed: int) -> None:
     demands, cluster, verdict_s = random_instance(seed, pools=2)

@@ -46,6 +46,7 @@ def test_an_answer_of_one_token_has_no_time_a_token() -> None:
     np.testing.assert_array_equal(tpot_s(ps, ps + 4 * PS_PER_S, np.array([1, 5])), [0.0, 1.0])
 
 
+@pytest.mark.long
 def test_what_is_reached_is_told_beside_what_is_asked(found: PlanResult) -> None:
     level = Level("ttft", 0.5, 0.3)
     told = level_predictions(found.simulator.problem, found.run, [level])[0]

@@ -63,6 +63,7 @@ def test_the_cheapest_whose_ladder_keeps_the_bounds_is_taken(
     assert lower[again.gear].mean() >= BAR
 
 
+@pytest.mark.long
 def test_cheap_replicas_of_another_pool_that_are_too_slow_crowd_out_nothing(
     result: PlanResult, dear: Candidate, cheapest: Placed
 ) -> None:

@@ -188,6 +188,7 @@ def test_too_few_gpus_name_a_number_that_is_enough(given: Problem) -> None:
     assert found.predicted.quality.lower >= (given.objective.quality_min or 0.0)
 
 
+@pytest.mark.long(in_ci=1)
 @overloaded
 def test_a_refusal_asks_for_few_plans(given: Problem) -> None:
     """For GPUs of each pool, for quality and for the rate."""
@@ -252,6 +253,7 @@ def test_a_load_that_nothing_sustains_is_said_to_be_one() -> None:
     assert re.search(r"with 2 no routing at all sustains [\d.]+ requests/s", message(given))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("goal", cases(["cost", "latency"]))
 def test_a_latency_bound_out_of_reach_names_the_lowest_that_was_found(goal: str) -> None:
     given = problem(objective=Objective(goal, 0.95, 52.0, 0.01))  # type: ignore[arg-type]

@@ -49,6 +49,7 @@ def test_every_system_answers(found: ComparisonOverTime) -> None:
     assert named["cascadeserve"].chosen.switches > 0
 
 
+@pytest.mark.long
 def test_what_stands_beside_ours_is_as_good_and_no_later(found: ComparisonOverTime) -> None:
     for beside in found.beside:
         if beside.as_good is not None:
@@ -57,6 +58,7 @@ def test_what_stands_beside_ours_is_as_good_and_no_later(found: ComparisonOverTi
             assert beside.as_punctual.late <= found.ours.late + 1e-9
 
 
+@pytest.mark.long
 def test_a_single_setting_with_knowledge_of_the_trace_is_no_better(found: ComparisonOverTime) -> None:
     """By construction: a ladder is no worse than the best of its candidates alone."""
     single = next(beside for beside in found.beside if beside.name == "single")
@@ -64,6 +66,7 @@ def test_a_single_setting_with_knowledge_of_the_trace_is_no_better(found: Compar
     assert single.chosen.late > 0.05 or single.chosen.quality <= found.ours.quality + 0.05
 
 
+@pytest.mark.long
 def test_all_gets_a_row_and_an_object(found: ComparisonOverTime) -> None:
     rows = over_time_rows(found)
     assert [len(row) for row in rows] == [len(HEADINGS)] * 7
@@ -72,6 +75,7 @@ def test_all_gets_a_row_and_an_object(found: ComparisonOverTime) -> None:
     assert set(document["systems"]) == {beside.name for beside in found.beside}
 
 
+@pytest.mark.long
 def test_autoscaling_pays_for_what_runs(made: PlanResult) -> None:
     """More room costs more, and is no later."""
     stage = Stage(made.search, made.simulator, BOUND_S)

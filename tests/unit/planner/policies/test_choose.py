@@ -155,6 +155,7 @@ def test_a_cheaper_kind_of_worker_beside_makes_the_most_quality_no_less() -> Non
     assert choose("guard", [cheap, dear], wanted).kind.name == "dear"
 
 
+@pytest.mark.long
 def test_the_cheaper_kind_of_worker_is_taken() -> None:
     slow = replace(KIND, models=KIND.models[1:3])
     quick = tuple(replace(m, latency_s=tuple(s / 3 for s in m.latency_s)) for m in slow.models)
@@ -164,7 +165,7 @@ def test_the_cheaper_kind_of_worker_is_taken() -> None:
     assert choose("guard", [replace(fast, usd_per_hour=0.2), slow], wanted).kind.name == "gpu"
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [

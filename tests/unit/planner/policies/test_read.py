@@ -65,7 +65,7 @@ OVERLOAD = SPEC.replace("rate_rps: 50", "rate_rps: 900").replace("latency_max_s:
 """Half as much again as four workers carry; a thousand requests would all be done within a second of the last."""
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("source", ["drawn", "trace"])
 def test_too_much_is_seen_however_few_requests_are_named(tmp_path: Path, source: str) -> None:
     spec = OVERLOAD.replace("quality_min: 75", "quality_min: 70")

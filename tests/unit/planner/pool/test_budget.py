@@ -31,6 +31,7 @@ def rent_usd(result: PlanResult) -> float:
     return sum((pool.rented or 0) * pool.usd_per_node_hour for pool in result.plan.cluster.pools)
 
 
+@pytest.mark.long
 def test_a_plan_rents_whole_nodes_within_its_budget_and_says_so() -> None:
     result = plan(offered(6.0), effort=FEW)
     assert 0 < rent_usd(result) <= 6.0

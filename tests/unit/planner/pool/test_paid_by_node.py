@@ -80,6 +80,7 @@ def test_more_dollars_or_pools_never_rent_dearer_nodes(latency_max_s: float) -> 
     assert both[-1] <= min(alone) < float("inf")
 
 
+@pytest.mark.long
 def test_a_plan_costs_what_its_nodes_do_and_a_replay_says_the_same(tmp_path: Path) -> None:
     made = offered(40.0, Pool("eight", "l40s", 4, 8, 1.0), latency_max_s=8.0)
     result = plan(made, effort=FEW)

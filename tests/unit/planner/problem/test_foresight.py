@@ -87,6 +87,7 @@ def test_routings_by_the_question_alone_are_what_brute_force_finds(stages: int, 
     assert kept == beaten_left_out(points)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("skill", [0.8])
 def test_a_plan_is_no_slower_than_a_pre_router_with_the_same_foresight(
     skill: float, threads: ThreadPoolExecutor

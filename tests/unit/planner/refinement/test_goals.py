@@ -71,7 +71,7 @@ def test_no_cheaper_candidate_kept_the_bounds(fastest: Plan) -> None:
     assert not kept_for_long(result, cheaper)
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("slower", LIMITS)
 def test_the_best_quality_keeps_the_latency_bound(fastest: Plan, slower: float) -> None:
     limit_s = slower * fastest.predicted.objective_s

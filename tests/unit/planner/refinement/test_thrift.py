@@ -49,6 +49,7 @@ def test_nothing_that_was_tried_is_as_fast_and_cheaper(thrifty: PlanResult) -> N
     assert min(c.usd_per_hour for c in near) == thrifty.chosen.usd_per_hour
 
 
+@pytest.mark.long
 def test_what_is_met_holds_and_is_faster_takes_the_place_of_the_fastest(thrifty: PlanResult) -> None:
     chosen, candidates = thrifty.chosen, thrifty.candidates
     assert chosen.latency_s > thrifty.fastest.latency_s

@@ -93,7 +93,7 @@ def test_so_does_one_of_a_plan_with_gears(tmp_path: Path) -> None:
     assert told(simulated(tmp_path, made).predicted) == told(made.predicted)
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("by_question", [False, True])
 def test_so_does_one_by_the_foresight_that_the_plan_was_made_with(by_question: bool, tmp_path: Path) -> None:
     """A stage that is skipped, or a budget of thinking that is chosen, by what a file foresees of each question."""

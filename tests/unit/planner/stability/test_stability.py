@@ -246,7 +246,7 @@ SEEDS = range(1, 3)
 """Of the plans that are played again here; tests/e2e/test_plans_at_length.py goes on."""
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_plan_holds_when_its_trace_is_played_eight_times(seed: int) -> None:
     given = drawn(seed)

@@ -138,6 +138,7 @@ def test_requests_of_all_kinds_leave_nothing_behind() -> None:
     run(main)
 
 
+@pytest.mark.long
 def test_a_closed_connection_is_gone_without_a_collection_of_garbage() -> None:
     """Cycles wait for one, and what waits is memory that grows with the clients that leave."""
 

@@ -118,6 +118,7 @@ def written_out(f: BatchFleet, arrival_s: np.ndarray) -> BatchRun:
     return BatchRun(np.where(model < 0, np.inf, latency_s), model, batch, np.zeros(kind.count), 0)
 
 
+@pytest.mark.long(in_ci=12)
 @pytest.mark.parametrize("queue", ["worker", "central"])
 @pytest.mark.parametrize("index", ["rate", "in_flight"])
 @pytest.mark.parametrize("drops", [False, True])

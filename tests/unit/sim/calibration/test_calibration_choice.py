@@ -58,6 +58,7 @@ def test_the_right_precision_and_a_served_engine_come_first(card: str, engine: s
         assert found.engine == engine
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "trtllm"])
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "mxfp4"])
 def test_a_faster_gpu_of_a_generation_is_no_slower(engine: str, precision: str) -> None:

@@ -90,6 +90,7 @@ def told(path: Path, kind: str | None, sort: bool) -> str:
     return ""
 
 
+@pytest.mark.long
 @given(
     content=st.one_of(damaged(), st.binary(max_size=200), st.text(max_size=200).map(str.encode)),
     kind=st.one_of(st.none(), st.sampled_from(FORMATS)),

@@ -48,7 +48,7 @@ def test_figures_agree_with_numpy(trace: Trace) -> None:
         assert window.index_of_dispersion == pytest.approx(counts.var() / counts.mean())
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("rows", [1, 17, 4096])
 def test_the_way_a_trace_is_cut_does_not_show(trace: Trace, rows: int) -> None:
     part = trace.rows(0, 3000)
