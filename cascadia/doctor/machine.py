@@ -1,4 +1,4 @@
-"""The machine: system, cores, memory, GPUs and their driver, ports, file descriptors, clock."""
+"""The machine: system, cores, memory, GPUs and their driver, ports, file descriptors, kernels, clock."""
 
 import ctypes
 import os
@@ -12,6 +12,7 @@ from pathlib import Path
 
 from cascadia.clients.processes.ports import is_free
 from cascadia.doctor.finding import Finding
+from cascadia_sim.engine.jitted import is_kept
 from cascadia_sim.hardware.cores import CGROUP, usable_cores
 
 GIB = 1 << 30
@@ -45,6 +46,7 @@ def machine(run: Ask = ask) -> Iterator[Finding]:
     yield from _gpus(run)
     yield from _ports()
     yield _descriptors()
+    yield kernels()
     yield _clock()
 
 
@@ -134,6 +136,13 @@ def _descriptors() -> Finding:
     return Finding(
         "descriptors", "bad", said, f"`ulimit -Hn {DESCRIPTORS}`: a router holds two a request under way"
     )
+
+
+def kernels() -> Finding:
+    if is_kept():
+        return Finding("kernels", "good", "compiled once, and kept on disk")
+    said = "compiled anew by each command, a minute's work: no folder for them can be written"
+    return Finding("kernels", "note", said, "set NUMBA_CACHE_DIR to one that can")
 
 
 def _clock() -> Finding:

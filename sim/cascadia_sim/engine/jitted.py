@@ -8,6 +8,10 @@ from numba import njit
 AnyFunction = Callable[..., Any]
 
 
+_NOWHERE = "no locator available"
+"""What numba says where it can write neither the package's folder nor the home."""
+
+
 def jitted(**options: Any) -> Callable[[AnyFunction], Any]:
     """Numba's `njit`, cached on disk where there is a place for it, else compiled in each process.
 
@@ -19,8 +23,19 @@ def jitted(**options: Any) -> Callable[[AnyFunction], Any]:
         try:
             return njit(cache=True, **options)(function)
         except RuntimeError as error:
-            if "no locator available" not in str(error):
+            if _NOWHERE not in str(error):
                 raise
             return njit(**options)(function)
 
     return compiled
+
+
+def is_kept() -> bool:
+    """Tells whether what is compiled is kept on disk, so that the next process need not compile it."""
+    try:
+        njit(cache=True)(is_kept)
+    except RuntimeError as error:
+        if _NOWHERE not in str(error):
+            raise
+        return False
+    return True

@@ -52,6 +52,12 @@ def test_a_taken_port_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "up --port" in found[0].do
 
 
+def test_kernels_that_no_folder_keeps_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert machine_room.kernels().state == "good"
+    monkeypatch.setattr(machine_room, "is_kept", lambda: False)
+    assert "NUMBA_CACHE_DIR" in machine_room.kernels().do
+
+
 def test_a_plan_needs_its_engines_and_its_gpus(tmp_path: Path) -> None:
     plan = three_stages()
     engines = {stage.engine for stage in plan.stages if stage.deployed}

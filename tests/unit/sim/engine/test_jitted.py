@@ -1,9 +1,11 @@
 """What is compiled runs where there is no place for a cache too."""
 
+import pytest
+from numba.core.caching import CacheImpl
 from numba.core.dispatcher import Dispatcher
 
 from cascadia_sim.engine import kernel
-from cascadia_sim.engine.jitted import jitted
+from cascadia_sim.engine.jitted import is_kept, jitted
 from tests.data import ROOT
 
 
@@ -11,6 +13,12 @@ def test_a_function_without_a_place_for_its_cache_is_compiled_all_the_same() -> 
     found: dict[str, object] = {}
     exec("def same(value): return value", found)  # it is in no file: Numba finds no place either
     assert callable(jitted(nogil=True)(found["same"]))  # type: ignore[arg-type]
+
+
+def test_it_is_told_whether_what_is_compiled_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert is_kept()
+    monkeypatch.setattr(CacheImpl, "_locator_classes", [])
+    assert not is_kept()
 
 
 def test_nothing_is_compiled_past_it() -> None:
