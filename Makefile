@@ -51,7 +51,7 @@ rewritten: $(STAMP)
 test: export OMP_NUM_THREADS := 1
 # A test that fails is run once more, and is named where it passes then: that is a fault of the test, to be mended.
 test: $(STAMP)
-	@$(MAKE) --no-print-directory -j3 check kernels rewritten
+	@$(MAKE) --no-print-directory -j3 check compiled
 	$(BIN)/python -m pytest -n auto --dist worksteal --reruns 1 -rR
 
 # Less what is marked slow; says the CPU seconds of each package, which are to be ten at most.

@@ -22,7 +22,6 @@ has no gears: it gives way where the best single routing is better on its own.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -162,13 +161,14 @@ def better_than_mixed(
     single = [c for c in tried if not _is_mixture(search, c) and within_limits(problem, c)]
     single.sort(key=lambda c: rank(problem, c))
     stages = dict(mixture.deployment.mixes).keys()
-    same = (c.deployment.routing for c in single if dict(c.deployment.mixes).keys() == stages)
-    there = state.simulate(replace(mixture.deployment, routing=k) for k in islice(same, 1))
-    placed = []
-    for likely in (there, single[:LADDERS]):
+    same = next((c for c in single if dict(c.deployment.mixes).keys() == stages), None)
+    there = [] if same is None else [replace(mixture.deployment, routing=same.deployment.routing)]
+    placed = {}
+    for likely in (state.simulate(there), single[:LADDERS]):
         found = next((c for c in map(state.certified, likely) if _holds(search, c)), None)
-        placed += [] if found is None else [_laddered(search, found)]
-    best = max(placed, key=lambda each: each.quality_lower, default=None)
+        if found is not None and found.deployment.key not in placed:
+            placed[found.deployment.key] = _laddered(search, found)
+    best = max(placed.values(), key=lambda each: each.quality_lower, default=None)
     return best if best is not None and best.quality_lower > mixture.quality_lower else None
 
 

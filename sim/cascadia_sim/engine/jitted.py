@@ -8,10 +8,6 @@ from numba import njit
 AnyFunction = Callable[..., Any]
 
 
-_NOWHERE = "no locator available"
-"""What numba says where it can write neither the package's folder nor the home."""
-
-
 def jitted(**options: Any) -> Callable[[AnyFunction], Any]:
     """Numba's `njit`, cached on disk where there is a place for it, else compiled in each process.
 
@@ -20,22 +16,21 @@ def jitted(**options: Any) -> Callable[[AnyFunction], Any]:
     """
 
     def compiled(function: AnyFunction) -> Any:
-        try:
-            return njit(cache=True, **options)(function)
-        except RuntimeError as error:
-            if _NOWHERE not in str(error):
-                raise
-            return njit(**options)(function)
+        return _cached(function, **options) or njit(**options)(function)
 
     return compiled
 
 
 def is_kept() -> bool:
     """Tells whether what is compiled is kept on disk, so that the next process need not compile it."""
+    return _cached(is_kept) is not None
+
+
+def _cached(function: AnyFunction, **options: Any) -> Any:
+    """Numba's function, whose compiled form is kept; None where there is no place for that."""
     try:
-        njit(cache=True)(is_kept)
+        return njit(cache=True, **options)(function)
     except RuntimeError as error:
-        if _NOWHERE not in str(error):
+        if "no locator available" not in str(error):
             raise
-        return False
-    return True
+        return None

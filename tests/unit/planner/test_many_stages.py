@@ -11,7 +11,6 @@ from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.allocation.knapsack import EPS
 from cascadia.planner.deployment.options import options
 from cascadia.planner.plan import open_search
-from tests.examples import cases
 from tests.unit.planner.problems import (
     FIVE,
     NODE,
@@ -38,7 +37,7 @@ def ends_early(stages: int, prompts: int, seed: int) -> QualityTable:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("stages", cases((6, 2)))
+@pytest.mark.parametrize("stages", [6, 2])
 def test_two_to_six_stages_with_fine_scores_are_planned(stages: int) -> None:
     table = rising_table(stages, prompts=150, levels=1000)
     bar = float(np.quantile(table.quality.mean(axis=1), 0.6)) - 4.0

@@ -16,7 +16,6 @@ from cascadia.planner.routing.guarantee import lower_bounds
 from cascadia.planner.routing.mixtures import bounded
 from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, Routings
 from cascadia.planner.tables.packing import fits
-from tests.examples import cases
 from tests.unit.planner.problems import (
     EXTERNAL,
     FIVE,
@@ -65,7 +64,8 @@ def timeless(found: Plan) -> Plan:
     return replace(found, wall_s=0.0)
 
 
-@pytest.mark.parametrize("name", cases(["self-hosted judge", "external judge"]))
+@pytest.mark.long(in_ci=1)
+@pytest.mark.parametrize("name", ["self-hosted judge", "external judge"])
 def test_the_same_problem_has_the_same_plan(name: str) -> None:
     assert timeless(briefly(PROBLEMS[name]).plan) == timeless(briefly(PROBLEMS[name]).plan)
 

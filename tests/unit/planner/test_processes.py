@@ -17,7 +17,6 @@ from cascadia.planner.search.bilevel import bilevel
 from cascadia.planner.search.context import start_search
 from cascadia.planner.search.solver import solver
 from cascadia.planner.sensitivity.nearby import Sensitivity, sensitivity_of
-from tests.examples import cases
 from tests.unit.planner.problems import LARGE, LEAST, MEDIUM, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
@@ -27,7 +26,7 @@ GOALS = {"latency": Objective("latency", 0.95, 52.0, None), "cost": Objective("c
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("goal", cases(tuple(GOALS)))
+@pytest.mark.parametrize("goal", GOALS)
 def test_processes_change_nothing_of_a_plan_and_its_report(
     goal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -20,7 +20,6 @@ from cascadia.planner.refinement.refine import EFFORT, refine
 from cascadia.planner.search.bilevel import bilevel
 from cascadia.planner.search.context import allowed, restricted
 from tests.benchmarks.exhaustive import exhaustive, stable_mixes
-from tests.examples import cases
 from tests.unit.planner.problems import (
     FIVE,
     LARGE,
@@ -197,13 +196,11 @@ def test_pools_of_different_gpus_serve_one_cascade() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("pools", "rate_rps"),
-    cases(
-        [
-            ((Pool("a", "h100-sxm", 1, 2, 2.5), LITTLE), 40.0),
-            ((Pool("a", "h100-sxm", 1, 4, 2.5), Pool("b", "a100-sxm", 1, 4, 1.5)), 40.0),
-            ((Pool("a", "l40s", 2, 2, 2.0), Pool("b", "a100-sxm", 1, 3, 1.5)), 15.0),
-        ]
-    ),
+    [
+        ((Pool("a", "h100-sxm", 1, 2, 2.5), LITTLE), 40.0),
+        ((Pool("a", "h100-sxm", 1, 4, 2.5), Pool("b", "a100-sxm", 1, 4, 1.5)), 40.0),
+        ((Pool("a", "l40s", 2, 2, 2.0), Pool("b", "a100-sxm", 1, 3, 1.5)), 15.0),
+    ],
 )
 def test_a_second_pool_does_not_make_a_plan_slower(pools: tuple[Pool, Pool], rate_rps: float) -> None:
     given = problem((SMALL, LARGE), pools=pools, judge=ON_ROUTER, trace=traffic(200, rate_rps))

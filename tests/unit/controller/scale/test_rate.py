@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from cascadia.controller.scale.rate import Arrivals
-from tests.examples import cases
 
 LOOK_S = 5.0
 
@@ -89,7 +88,7 @@ RATES: dict[str, Callable[[float], float]] = {
 
 @pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("name", RATES)
-@pytest.mark.parametrize("seed", cases(range(2)))
+@pytest.mark.parametrize("seed", range(2))
 def test_where_the_rate_alone_moves_it_holds_what_two_minutes_ask_for_and_hardly_more(
     name: str, seed: int
 ) -> None:

@@ -24,7 +24,6 @@ from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.throughput import PRECISION, largest_factor, max_rate_rps
 from cascadia.planner.tables.packing import fits
-from tests.examples import cases
 from tests.unit.planner.problems import (
     LARGE,
     LEAST,
@@ -97,15 +96,16 @@ def test_a_plan_is_level_with_what_its_report_shows_of_others(threads: ThreadPoo
             assert result.fastest.latency_s <= other.best.latency_s
 
 
+@pytest.mark.long(in_ci=1)
+@pytest.mark.parametrize("models", [(SMALL, MEDIUM, LARGE), (SMALL, MEDIUM)])
 def test_cascadeserve_sustains_no_more_than_any_deployment_of_its_routing_does(
-    threads: ThreadPoolExecutor,
+    models: tuple[str, ...], threads: ThreadPoolExecutor
 ) -> None:
     """Its replicas are some of all, and reckoned from the tables of the requests that reach each stage, as all are."""
-    for models in cases(((SMALL, MEDIUM, LARGE), (SMALL, MEDIUM))):
-        search = search_of(problem(models, trace=traffic(300, 30.0)), threads)
-        every = np.flatnonzero(search.routings.lower >= 52.0)
-        theirs = cascadeserve(search).max_rate_rps
-        assert 0 < theirs <= max_rate_rps(search, every) * (1 + 2 * PRECISION)
+    search = search_of(problem(models, trace=traffic(300, 30.0)), threads)
+    every = np.flatnonzero(search.routings.lower >= 52.0)
+    theirs = cascadeserve(search).max_rate_rps
+    assert 0 < theirs <= max_rate_rps(search, every) * (1 + 2 * PRECISION)
 
 
 def test_the_largest_factor_is_found_from_above_and_below() -> None:

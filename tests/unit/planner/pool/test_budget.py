@@ -15,7 +15,6 @@ from cascadia.planner.pool.affordable import affordable, within_budget
 from cascadia.planner.search.context import find_shapes
 from cascadia.planner.stability.repeats import at_rate
 from tests.benchmarks.supersets import FEW
-from tests.examples import cases
 from tests.unit.planner.problems import LARGE, MEDIUM, SMALL, problem, traffic
 
 DEAR = Pool("dear", "h100-sxm", 2, 2, 3.0)
@@ -52,7 +51,7 @@ def test_a_budget_below_the_cheapest_nodes_names_their_price() -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("budget_usd", cases([5.99, 3.0]))
+@pytest.mark.parametrize("budget_usd", [5.99, 3.0])
 def test_where_a_bound_on_latency_binds_a_budget_that_would_do_is_named_too(budget_usd: float) -> None:
     """A cent below the price it was once said that no GPUs are fast enough."""
 
@@ -110,7 +109,7 @@ def test_more_dollars_or_a_pool_more_never_make_a_whole_plan_worse(seed: int) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("goal", cases(("quality", "cost")))
+@pytest.mark.parametrize("goal", ["quality", "cost"])
 def test_a_budget_that_buys_too_little_for_the_rate_is_what_a_refusal_names(goal: Goal) -> None:
     """Not GPUs that are there to be rented; and for the price that it names there is a plan."""
     faster = at_rate(offered(2.0), 6.0)

@@ -24,7 +24,6 @@ from cascadia.planner.replay.replay import gate_decisions
 from cascadia.planner.routing.preroutings import by_question_alone
 from cascadia.planner.search.context import start_search
 from cascadia_judge import foresight
-from tests.examples import cases
 from tests.unit.planner.problems import (
     LARGE,
     MEDIUM,
@@ -92,7 +91,7 @@ def test_routings_by_the_question_alone_are_what_brute_force_finds(stages: int, 
 def test_a_plan_is_no_slower_than_a_pre_router_with_the_same_foresight(
     skill: float, threads: ThreadPoolExecutor
 ) -> None:
-    for models in cases(((SMALL, LARGE), (SMALL, MEDIUM, LARGE))):
+    for models in ((SMALL, LARGE), (SMALL, MEDIUM, LARGE)):
         known = given(models, skill)
         search = start_search(known, routings_of(known)[0], threads)
         ours, theirs = searched("cascadia", search, SHORT).best, prerouter(search, SHORT).best

@@ -12,7 +12,6 @@ from cascadia.planner.plan import PlanResult
 from cascadia.planner.refinement.certified import Ceiling
 from cascadia.planner.refinement.refine import Effort
 from cascadia.planner.refinement.state import Refinement
-from tests.examples import cases
 from tests.unit.planner.problems import (
     EXTERNAL,
     LARGE,
@@ -59,7 +58,7 @@ CASES = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", cases(tuple(CASES)))
+@pytest.mark.parametrize("name", CASES)
 def test_no_plan_is_dearer_for_what_is_not_simulated(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     spared = CASES[name]()
     monkeypatch.setattr(Ceiling, "admits", lambda *_: True)

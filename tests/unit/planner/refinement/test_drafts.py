@@ -12,7 +12,6 @@ from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.replay.replay import replay
 from cascadia_sim.iteration.speculation import Speculation
-from tests.examples import cases
 from tests.unit.planner.problems import LARGE, NODE, SMALL, briefly, problem, traffic
 
 pytestmark = pytest.mark.slow
@@ -43,7 +42,7 @@ def drafts(found: PlanResult) -> list[int]:
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("goal", "speculation"),
-    cases([("latency", Speculation("draft_model", 5, 0.2, SMALL)), ("cost", LAYER), ("quality", LAYER)]),
+    [("latency", Speculation("draft_model", 5, 0.2, SMALL)), ("cost", LAYER), ("quality", LAYER)],
 )
 def test_it_is_never_worse_than_drafting_nothing(goal: str, speculation: Speculation) -> None:
     limit = None if goal == "latency" else 9.0

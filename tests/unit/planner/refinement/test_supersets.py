@@ -21,14 +21,14 @@ from cascadia.planner.search.context import start_search
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.solver import solver
 from tests.benchmarks.supersets import FEW, KINDS, SOME, best_value, drawn, worse
-from tests.examples import cases
 from tests.unit.planner.problems import LARGE, NODE, problem, traffic
 
 CASES = 2
 """Here; tests/e2e/test_plans_at_length.py goes on."""
 
 
-@pytest.mark.parametrize("seed", cases(range(CASES)[::-1]))
+@pytest.mark.long(in_ci=1)
+@pytest.mark.parametrize("seed", range(CASES)[::-1])
 def test_a_pool_more_never_makes_the_plan_worse(seed: int) -> None:
     assert worse(replace(KINDS["pools"](seed), efforts=(FEW, FEW))) == 0
 

@@ -23,7 +23,6 @@ from cascadia.planner.problem.read import read_problem
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.replay.replay import replay
 from cascadia_judge.foresight import KEY, Foreseen, written
-from tests.examples import cases as some
 from tests.unit.planner.problems import SMALL
 from tests.unit.planner.replay.test_as_planned import LITTLE, told
 
@@ -164,7 +163,8 @@ CASES = sorted(cases(), key=lambda case: (case["nodes"] == "spot", case["exits"]
 """CI takes the first: two prices are planned for one by one, and so is each set of exits."""
 
 
-@pytest.mark.parametrize("number", some(range(len(CASES))))
+@pytest.mark.long(in_ci=1)
+@pytest.mark.parametrize("number", range(len(CASES)))
 def test_whichever_settings_meet_there_is_a_plan_that_is_replayed_as_made(
     number: int, tmp_path: Path
 ) -> None:
