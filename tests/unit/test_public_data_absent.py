@@ -43,6 +43,7 @@ def run(data: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("there", [True, False])
 def test_tests_skip_and_the_run_says_how_many_and_why(tmp_path: Path, there: bool) -> None:
     data = tmp_path if there else tmp_path / "nowhere"

@@ -6,6 +6,7 @@ from cascadia_sim.calibration.catalogue import known_calibrations
 from tests.benchmarks.fidelity import fit, pcie_fit, ranges
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.data
 def test_entries_of_kernels_are_what_the_fit_writes() -> None:
@@ -17,7 +18,7 @@ def test_entries_of_kernels_are_what_the_fit_writes() -> None:
     assert found == {name: known[name] for name in found}
 
 
-@pytest.mark.long(in_ci=3)
+@pytest.mark.long(in_ci=1)
 @pytest.mark.data
 @pytest.mark.parametrize("command", [fit, ranges, pcie_fit])
 @pytest.mark.parametrize("asked", ["--help", "--dry-run", "h100"])

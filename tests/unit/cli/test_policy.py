@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from cascadia.files.policies_file import read_policies
 from tests.unit.cli.commands import run
 from tests.unit.planner.policies.test_read import SPEC, written
@@ -21,6 +23,7 @@ def test_workers_and_policies_are_chosen_written_and_told(tmp_path: Path) -> Non
     assert policies.levels[0].decide(1, 0.1).model == "large"
 
 
+@pytest.mark.long
 def test_people_see_the_rivals_side_by_side(tmp_path: Path) -> None:
     result = run("policy", str(written(tmp_path)), "--compare")
     assert result.exit_code == 0, result.output

@@ -290,6 +290,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("killed", ["supervisor", "guard"])
 def test_after_kill_9_of_the_supervisor_or_the_guard_nothing_is_left(tmp_path: Path, killed: str) -> None:
     given = program("--children", "--deaf")

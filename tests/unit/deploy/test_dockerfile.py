@@ -64,6 +64,7 @@ def installed(name: str) -> bool:
         return False
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("service", list(IMPORTS))
 def test_a_service_starts_with_what_its_image_has(service: str) -> None:
     has = required(DOCKER / f"requirements-{service}.txt") | OURS

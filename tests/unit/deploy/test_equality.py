@@ -27,7 +27,7 @@ def normalised(found: Object) -> Object:
     return result
 
 
-@pytest.mark.long(in_ci=10)
+@pytest.mark.long(in_ci=4)
 @pytest.mark.parametrize(("name", "major"), [(name, 3 + at % 2) for at, name in enumerate(MATRIX)])
 def test_render_and_helm_make_the_same_objects(name: str, major: int) -> None:
     theirs, ours = by_helm(major, name), by_us(name)

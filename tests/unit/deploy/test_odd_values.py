@@ -37,6 +37,7 @@ def test_the_list_is_long() -> None:
     assert sum(odd.renders for odd in ODD.values()) > 50
 
 
+@pytest.mark.long(in_ci=30)
 @pytest.mark.parametrize("name", [name for name, odd in ODD.items() if odd.renders])
 def test_what_is_only_odd_makes_valid_objects(name: str) -> None:
     found = rendered(without_dashboards(ODD[name]).case)
@@ -50,6 +51,7 @@ def test_what_is_only_odd_makes_valid_objects(name: str) -> None:
             KNOWN.add(kind)
 
 
+@pytest.mark.long(in_ci=40)
 @pytest.mark.parametrize("name", [name for name, odd in ODD.items() if not odd.renders])
 def test_what_is_wrong_is_refused_in_one_line(name: str) -> None:
     with pytest.raises(BadInput) as refused:
@@ -71,7 +73,7 @@ ALL_OF_THEM = merged(THREE, {"controller": {"enabled": True}})
 PATHS = sorted(path for path in paths(merged(defaults(), ALL_OF_THEM)))
 
 
-@pytest.mark.long(in_ci=3)
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("part", range(8))
 def test_a_value_that_is_taken_away_leaves_valid_objects_or_is_refused(part: int) -> None:
     """Helm's templates told of nil pointers, and an annotation was null."""

@@ -18,6 +18,7 @@ def settings(name: str, folder: Path) -> RouterSettings:
     return read_settings(file, {"CASCADIA_JUDGE_KEY": "a-key", "FRONTIER_KEY": "a-key"})
 
 
+@pytest.mark.long(in_ci=15)
 @pytest.mark.parametrize("name", [n for n in MATRIX if not n.startswith("a controller")])
 def test_the_router_takes_its_settings(name: str, tmp_path: Path) -> None:
     found = settings(name, tmp_path)

@@ -53,6 +53,7 @@ def covers(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     return selector.get("matchLabels", {}).items() <= labels.items() and labels.keys() >= set(exist)
 
 
+@pytest.mark.long(in_ci=9)
 @pytest.mark.parametrize(("before", "after"), list(permutations(SHAPES, 2)))
 @pytest.mark.parametrize("unit", ["small", "large", "judge"])
 def test_old_pods_are_reached_until_new_ones_are(before: str, after: str, unit: str) -> None:

@@ -155,6 +155,7 @@ def test_a_replay_on_gears_says_each_requests(made: Plan, tmp_path: Path) -> Non
     assert (frame.loc[frame["gear"] == 1, "stage"] == made.stages[0].name).all()
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_what_is_read_for_a_plan_is_read_without_pandas(tmp_path: Path, suffix: str) -> None:
     write_trace(traffic(30), tmp_path / f"t.{suffix}")
@@ -188,6 +189,7 @@ def test_there_is_no_other_name() -> None:
         cascadia.read_tracs  # noqa: B018
 
 
+@pytest.mark.long
 def test_of_models_that_answer_in_one_pass_the_policies_decide(tmp_path: Path) -> None:
     plan = planned().plan
     write_plan(plan, tmp_path / "plan.json")

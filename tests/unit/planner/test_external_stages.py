@@ -157,6 +157,7 @@ def refused(given: Problem) -> str:
     return str(error.value)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_limit_that_no_routing_keeps_is_what_a_refusal_names_and_so_is_one_that_does() -> None:
     """It once spoke of GPUs, of which all were free."""

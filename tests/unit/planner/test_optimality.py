@@ -9,7 +9,7 @@ from tests.benchmarks.bench_optimality import ALLOWED_GAP, KINDS, measure
 from tests.benchmarks.exhaustive import random_problem
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", [0, 12, 46])
 def test_a_plan_is_within_half_a_percent_of_the_best_of_all_deployments(seed: int) -> None:
     with ThreadPoolExecutor(2) as threads:

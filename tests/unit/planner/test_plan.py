@@ -49,6 +49,7 @@ def planned(request: pytest.FixtureRequest) -> tuple[Problem, PlanResult]:
     return given, briefly(given)
 
 
+@pytest.mark.long(in_ci=2)
 def test_a_claim_that_fails_writes_out_no_search(planned: tuple[Problem, PlanResult]) -> None:
     """Forty megabytes, before they are cut to a line (tests/conftest.py)."""
     _, found = planned

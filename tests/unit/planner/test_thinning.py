@@ -41,6 +41,7 @@ def test_a_short_trace_is_taken_whole() -> None:
     assert thinned(LONG, 20_000) is LONG
 
 
+@pytest.mark.long
 def test_the_note_says_what_the_part_had_wrong() -> None:
     result = planned_on_part(PLANNED, partial(plan, effort=LITTLE), 2500)
     note = next(note for note in result.notes if note.startswith("planned on"))

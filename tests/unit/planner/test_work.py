@@ -42,6 +42,7 @@ def simulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
     return counts
 
 
+@pytest.mark.long
 def test_the_bundled_example_takes_no_more_work_than_it_did(simulated: list[int], tmp_path: Path) -> None:
     sensitivity_of(plan(read_problem(bundled(tmp_path / "spec").path)))
     assert sum(simulated) <= MOST_REQUESTS, sum(simulated)

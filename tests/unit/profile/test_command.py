@@ -112,6 +112,7 @@ def test_the_document_has_what_the_summary_shows(bench: Bench) -> None:
     assert document["checks"] == ["exact"]
 
 
+@pytest.mark.long
 def test_quiet_says_nothing_but_works(bench: Bench) -> None:
     result = bench("--quiet")
     assert (result.exit_code, result.output) == (0, "")
@@ -233,6 +234,7 @@ def test_a_prompt_that_fails_is_left_out_and_told(bench: Bench) -> None:
     assert "q3" not in read_quality(bench.out, STAGES).prompt_ids
 
 
+@pytest.mark.long
 def test_more_failures_than_chance_explains_end_without_a_table_and_are_tried_again(bench: Bench) -> None:
     bench.engines["small"].reply = lambda b: Says("too long", 400) if " 1" in question(b) else small(b)
     result = bench()
@@ -245,6 +247,7 @@ def test_more_failures_than_chance_explains_end_without_a_table_and_are_tried_ag
     assert bench.asked - asked == 11
 
 
+@pytest.mark.long
 def test_a_judge_of_nonsense_ends_without_a_table(bench: Bench) -> None:
     bench.engines["judge"].reply = lambda body: Says("lovely")
     result = bench()
@@ -276,6 +279,7 @@ def test_stages_of_a_spec_get_addresses_and_find_their_served_names(bench: Bench
     assert "score and quality are one" in result.stderr
 
 
+@pytest.mark.long
 def test_stages_may_be_one_list(bench: Bench) -> None:
     stages = ",".join(f"{name}={bench.engines[name].url}" for name in STAGES)
     args = [f"--prompts={bench.folder / 'prompts.jsonl'}", f"--out={bench.out}", "--judge=exact"]
@@ -346,6 +350,7 @@ def test_a_model_that_is_not_served_is_told_with_those_that_are(bench: Bench) ->
     )
 
 
+@pytest.mark.long
 def test_a_judge_that_guesses_is_named_with_what_follows_from_it(tmp_path: Path) -> None:
     def guesses(body: Body) -> Says:
         (number,) = re.findall(r"What is (\d+)", question(body))

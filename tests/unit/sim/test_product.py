@@ -73,6 +73,7 @@ def test_a_small_model_that_no_fit_has_seen_decodes_as_measured() -> None:
     assert all(-0.05 <= miss <= 0.13 for miss in found), found
 
 
+@pytest.mark.long
 @pytest.mark.data
 @pytest.mark.slow
 def test_halves_that_no_fit_has_seen_are_as_near_as_is_published() -> None:

@@ -39,6 +39,7 @@ def plan_made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     return Made(told, said, folder)
 
 
+@pytest.mark.long
 def test_it_tells_the_plan_that_it_wrote(plan_made: Made) -> None:
     plan = read_plan(plan_made.folder)
     facts = {fact["name"]: fact["value"] for fact in plan_made.told["facts"]}

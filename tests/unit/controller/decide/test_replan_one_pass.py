@@ -96,6 +96,7 @@ def test_workers_that_are_away_are_not_planned_with_and_without_prices_the_fewes
         replanned(folder, 50.0, gpus={"core": 0})
 
 
+@pytest.mark.long
 def test_a_spec_that_has_another_model_by_now_is_told(folder: Path) -> None:
     written(folder, SPEC.replace("name: tiny", "name: other"))
     with pytest.raises(PlanningFailed, match=r"guard\.yaml: stage other: is not in the plan in force"):

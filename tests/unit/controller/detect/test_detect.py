@@ -49,7 +49,7 @@ def test_while_nothing_changes_evidence_grows_by_one_a_window_in_the_mean(values
     assert np.mean(evidence_then) == pytest.approx(np.mean(stopped_at), abs=5 * error)
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("burstiness", [1.0, 4.0])
 def test_two_weeks_of_stationary_traffic_raise_no_more_alarms_than_promised(burstiness: float) -> None:
     duration_s = 14 * 24 * HOUR_S

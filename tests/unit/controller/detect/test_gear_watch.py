@@ -33,7 +33,7 @@ def alarms(places: Floats, foreseen: float, slack: float = SLACK) -> list[tuple[
     return [(at, found) for at, found in told if found is not None]
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("foreseen", [0.05, 0.4, 0.95])
 def test_chance_alone_raises_no_more_alarms_than_promised(foreseen: float) -> None:
     """Eight times four weeks at the very edge of the slack, where one alarm each is promised at most."""

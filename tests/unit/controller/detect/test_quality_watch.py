@@ -67,6 +67,7 @@ def test_a_plan_is_blamed_for_what_is_more_than_three_standard_errors_and_half_a
     assert told == (said if blamed else "")
 
 
+@pytest.mark.long
 def test_alike_answers_at_the_bar_are_hardly_ever_blamed() -> None:
     """Fifty weeks of a plan that is just at its bar, looked at each hour: at most one in four weeks is promised."""
     plan, blamed = promised(), 0

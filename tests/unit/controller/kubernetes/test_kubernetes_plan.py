@@ -154,6 +154,7 @@ def _other_ways() -> dict[str, dict[str, Any]]:
     }
 
 
+@pytest.mark.long(in_ci=4)
 @pytest.mark.parametrize("new", _other_ways())
 @pytest.mark.parametrize("old", _other_ways())
 def test_nothing_of_the_plan_that_a_release_was_installed_with_is_told_beside_another(

@@ -32,6 +32,7 @@ def test_a_worker_has_all_models_and_the_router_the_plans_policies(tmp_path: Pat
     assert all([replica.url for replica in stage.replicas] == AT for stage in settings.stages)
 
 
+@pytest.mark.long
 def test_rerankers_are_served_by_their_policies_too(tmp_path: Path) -> None:
     found = local_plan(planned(RANKED).plan)
     assert found.task == "rerank"

@@ -213,6 +213,7 @@ def test_where_planning_fails_todays_plan_stays_and_the_history_says_why(tmp_pat
     assert world.machine.steps == []
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("at", range(5))
 def test_a_step_that_fails_rolls_back_to_the_last_good_plan(tmp_path: Path, at: int) -> None:
     world = World(tmp_path)
@@ -226,6 +227,7 @@ def test_a_step_that_fails_rolls_back_to_the_last_good_plan(tmp_path: Path, at: 
     assert "no such weights" in last.what
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("at", range(5))
 def test_a_controller_killed_at_any_step_is_followed_by_one_that_ends_the_move(
     tmp_path: Path, at: int
@@ -261,6 +263,7 @@ def test_a_fleet_between_two_plans_is_brought_back_once_that_goes(tmp_path: Path
     assert world.told(controller)[-1] == "held"
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("at", range(5))
 def test_a_move_whose_plan_has_gone_is_ended_where_it_began(tmp_path: Path, at: int) -> None:
     """Whoever follows would else end at each start, and the fleet stay between the two."""

@@ -87,6 +87,7 @@ def late(tmp_path: Path, *, few: int) -> World:
     return world
 
 
+@pytest.mark.long
 def test_a_minute_is_waited_for_scores_where_requests_are_late(tmp_path: Path) -> None:
     world = late(tmp_path, few=1000)
     assert world.asked_at_s[0] - alarm_s(world) == 60.0

@@ -174,6 +174,7 @@ def test_what_only_starts_is_started_anew_where_its_gpus_keep_more_as_another_fi
     assert rollout(observed, desired).keeps == max(k for k in KEEPS if 2.0 * k <= large)
 
 
+@pytest.mark.long
 @settings(max_examples=examples(300))
 @given(moves(most=2))
 @example(

@@ -86,7 +86,7 @@ RATES: dict[str, Callable[[float], float]] = {
 }
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", RATES)
 @pytest.mark.parametrize("seed", range(2))
 def test_where_the_rate_alone_moves_it_holds_what_two_minutes_ask_for_and_hardly_more(

@@ -165,7 +165,7 @@ def test_a_jump_starts_all_that_is_missing_at_once_and_within_a_minute(tmp_path:
     assert world.serving("small") >= 3
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("off_s", [-86_400.0, -3600.0, -60.0, 60.0, 3600.0, 86_400.0])
 def test_whoever_sets_the_clock_starts_nothing_and_stops_nothing(tmp_path: Path, off_s: float) -> None:
     """Set back, it told no rate for as long; set on, that nobody had come for as long."""

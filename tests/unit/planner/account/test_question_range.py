@@ -63,6 +63,7 @@ def again(result: PlanResult, simulator: Simulator, carries: float = 10.0) -> Qu
     )
 
 
+@pytest.mark.long
 def test_a_plan_is_read_back_with_it_and_it_is_said_in_words(found: PlanResult) -> None:
     within, expected = found.plan.question_range, found.plan.predicted.objective_s
     assert within is not None

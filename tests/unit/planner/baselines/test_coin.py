@@ -110,7 +110,7 @@ def test_one_model_has_no_coin_and_a_bar_beyond_all_is_missed(threads: ThreadPoo
     assert "misses the bar" in coin(search_of((MEDIUM, LARGE), threads, 99.0), EFFORT).why
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("goal", ["latency", "cost"])
 def test_the_report_shows_what_compare_deploys(goal: str) -> None:
     """The models alone that hold the bar, and the coin: to the last digit."""

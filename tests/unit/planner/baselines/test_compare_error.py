@@ -30,6 +30,7 @@ def test_the_plans_latency_lies_within_what_its_calibrations_errors_make_of_it(f
     assert " … " in row(first)[2]
 
 
+@pytest.mark.long
 def test_the_others_have_their_latency_alone(found: Comparison) -> None:
     assert all(o.error_range is None for o in found.outcomes[1:])
     assert all("…" not in row(o)[2] for o in found.outcomes[1:])

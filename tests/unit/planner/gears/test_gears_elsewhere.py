@@ -26,7 +26,7 @@ from tests.unit.planner.gears.test_plan_gears import plan, spiky
 from tests.unit.planner.problems import LARGE, ON_ROUTER, SMALL, problem, rising_table
 from tests.unit.planner.test_external_stages import API, stage_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 BAR, BOUND_S = 70.0, 8.0
 PER_MINUTE = 240
@@ -56,7 +56,6 @@ def limited() -> PlanResult:
     return plan(beside_an_api(Objective("quality", 0.95, latency_max_s=4.0), api))
 
 
-@pytest.mark.long
 def test_bursts_go_to_the_api_and_replicas_are_for_the_rest(geared: PlanResult, alone: Plan) -> None:
     """One setting has to leave all hard questions to the API, since the GPUs would be too slow in bursts."""
     predicted, gears = geared.plan.predicted, geared.plan.gears
@@ -103,7 +102,6 @@ def test_no_setting_alone_keeps_the_bounds_for_less_on_these_replicas(geared: Pl
     assert kept
 
 
-@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("which", ["geared", "limited"])
 def test_each_request_gets_the_gear_that_the_routers_rule_gives_it(
     which: str, request: pytest.FixtureRequest
@@ -143,7 +141,6 @@ def test_a_router_gets_the_gears_and_the_api(geared: PlanResult) -> None:
     assert set(targets_for(found)) == {"compose", "helm-values", "kubernetes", "local"}
 
 
-@pytest.mark.long
 def test_a_limit_is_kept_by_all_gears_together_and_in_each_minute(limited: PlanResult) -> None:
     """Light gears leave the API to those who came before; it is used to its limit, which one setting hardly does."""
     found, single = limited.plan, plan(replace(limited.search.problem, gears=1)).plan

@@ -91,6 +91,7 @@ def test_cheap_replicas_of_another_pool_that_are_too_slow_crowd_out_nothing(
     assert found.candidate.usd_per_hour <= alone.candidate.usd_per_hour
 
 
+@pytest.mark.long
 def test_nothing_is_looked_for_beside_other_goals_or_without_gears(result: PlanResult) -> None:
     dear = max(result.candidates, key=lambda c: c.usd_per_hour)
     problem = result.search.problem

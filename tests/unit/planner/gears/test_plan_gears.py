@@ -121,6 +121,7 @@ def test_the_certificate_is_of_the_gears_which_decide_anew_in_each_round(geared:
     assert stability.objective_repeated_s == stability.p95_repeated_s == took_s <= BOUND_S
 
 
+@pytest.mark.long
 def test_gears_are_no_worse_on_their_trace_than_the_best_setting_alone(
     geared: PlanResult, alone: Plan
 ) -> None:
@@ -211,6 +212,7 @@ def test_without_a_table_no_gear_is_played_and_a_note_says_so(geared: PlanResult
     assert any("gears are not played" in note for note in shown.notes)
 
 
+@pytest.mark.long
 def test_no_gear_goes_below_the_floor(geared: PlanResult) -> None:
     lower = geared.plan.gears[-1].predicted.quality_lower
     floor = lower + 1.0

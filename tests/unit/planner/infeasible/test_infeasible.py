@@ -213,6 +213,7 @@ def test_the_number_of_gpus_named_is_the_least(given: Problem, monkeypatch: pyte
         plan(fewer)
 
 
+@pytest.mark.long(in_ci=1)
 @overloaded
 def test_too_few_gpus_name_the_best_quality_that_they_sustain(given: Problem) -> None:
     text = message(given)

@@ -140,6 +140,7 @@ def test_no_table_by_slack_alone_is_better_than_what_is_chosen(
     assert best >= max(worth_of(greedy(chosen.group, b, s)) for b in (0.5, 1.0) for s in (0.5, 1.0)) - 1e-9
 
 
+@pytest.mark.long
 def test_a_cheaper_kind_of_worker_beside_makes_the_most_quality_no_less() -> None:
     wanted = replace(WANTED, accuracy_min=None)
     dear = replace(KIND, name="dear", models=KIND.models[1:3], usd_per_hour=2.0)
@@ -220,6 +221,7 @@ def test_each_baseline_is_played_with_the_best_of_its_settings() -> None:
 GIB = (1.0, 1.0, 2.0, 3.0, 4.0)
 
 
+@pytest.mark.long
 def test_models_that_do_not_fit_together_are_chosen_among() -> None:
     tight = replace(KIND, memory_gib=4.0, takes_gib=GIB)
     chosen, free = on_workers("guard", tight, 3, WANTED), on_workers("guard", KIND, 3, WANTED)
@@ -276,7 +278,7 @@ def test_a_share_that_is_just_as_late_as_allowed_is_allowed() -> None:
         assert keeps(played, wanted)
 
 
-@pytest.mark.long(in_ci=2)
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("late", ["serve", "drop"])
 @pytest.mark.parametrize(("rate_rps", "workers"), [(99.5, 1), (100.5, 2), (101.5, 2), (199, 2), (201, 3)])
 def test_plans_hold_when_their_traffic_lasts_eight_times_as_long(

@@ -40,7 +40,7 @@ def instance(seed: int, count: int, requests: int = 1500) -> tuple[Kind, Wanted]
     return Kind("cpu", models, most=workers), wanted
 
 
-@pytest.mark.long(in_ci=2)
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize(
     ("seed", "count"),
     [

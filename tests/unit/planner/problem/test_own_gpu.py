@@ -114,6 +114,7 @@ def planned() -> Any:
     return briefly(problem(pools=[mine])).plan
 
 
+@pytest.mark.long
 def test_the_plan_carries_it_through_a_file_a_replay_and_the_manifests(planned: Any) -> None:
     back = parse_plan(plan_json(planned), "plan.json")
     assert back == planned

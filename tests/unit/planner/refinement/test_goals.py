@@ -87,6 +87,7 @@ def test_without_haste_the_best_routing_of_all_is_taken(fastest: Plan) -> None:
     assert result.plan.predicted.quality.lower == result.search.routings.lower.max()
 
 
+@pytest.mark.long
 def test_more_time_never_lowers_the_quality(fastest: Plan) -> None:
     limits = [*(slower * fastest.predicted.objective_s for slower in LIMITS), 1e6]
     lower = [

@@ -27,6 +27,7 @@ def test_a_level_that_binds_is_kept() -> None:
     assert usd >= cheap
 
 
+@pytest.mark.long
 def test_the_message_names_the_level_that_binds_and_a_value_that_plans() -> None:
     loose, tight = Level("e2e", 0.95, 60.0), Level("ttft", 0.95, 0.005)
     given = problem(objective=Objective("quality", 0.95, None, levels=(loose, tight)), trace=BUSY)

@@ -61,6 +61,7 @@ def test_what_is_met_holds_and_is_faster_takes_the_place_of_the_fastest(thrifty:
     assert found.chosen.latency_s <= found.best.latency_s * 1.03
 
 
+@pytest.mark.long
 def test_a_wider_tolerance_is_never_dearer(thrifty: PlanResult) -> None:
     assert planned(0.2).chosen.usd_per_hour <= thrifty.chosen.usd_per_hour
 

@@ -87,6 +87,7 @@ def test_a_replay_of_its_own_trace_says_what_the_plan_says(rules: str, tmp_path:
     assert made.stability.rounds > 1 or rules != "so short that it takes rounds"
 
 
+@pytest.mark.long
 def test_so_does_one_of_a_plan_with_gears(tmp_path: Path) -> None:
     objective = {"minimize": "cost", "quality_min": 50, "latency_max_s": 1.2}
     made = planned(tmp_path, {"rate_rps": 200.0}, objective=objective)

@@ -88,11 +88,13 @@ def test_on_its_own_trace_and_table_a_plan_shows_exactly_what_it_predicted(
     assert without_quality(shown.predicted) == without_quality(made.plan.predicted)
 
 
+@pytest.mark.long(in_ci=1)
 def test_quality_on_its_own_table_is_near_the_predicted_mean(made: Made, tmp_path: Path) -> None:
     shown = replay(made.plan, TRACE, folder=tmp_path, table=made.table)
     assert shown.predicted.quality.mean == pytest.approx(made.plan.predicted.quality.mean, abs=2.0)
 
 
+@pytest.mark.long(in_ci=1)
 def test_without_the_table_paths_are_drawn_and_latencies_are_near(made: Made, tmp_path: Path) -> None:
     shown = replay(made.plan, TRACE, folder=tmp_path).predicted
     assert shown.e2e.mean_s == pytest.approx(made.plan.predicted.e2e.mean_s, rel=0.05)

@@ -48,6 +48,7 @@ LOOKS_AROUND = r"^(?=(a+)+$)(a+)+$"
 """No linear engine takes it, and Python's needs 2 ** n steps."""
 
 
+@pytest.mark.long(in_ci=6)
 @pytest.mark.parametrize(
     ("written", "document", "meets"),
     [

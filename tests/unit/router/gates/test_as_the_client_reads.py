@@ -128,6 +128,7 @@ class Always(ScriptedGate):
         return 90.0
 
 
+@pytest.mark.long(in_ci=18)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("asked", "message", "good"), FORMS)
 def test_an_answer_that_is_not_what_was_asked_for_is_worth_nothing(

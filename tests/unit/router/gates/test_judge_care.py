@@ -74,6 +74,7 @@ def test_repeated_questions_to_the_judge_and_those_of_all_choices_are_counted() 
     run(main)
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize(("rule", "stage"), [("escalate", "large"), ("accept", "small")])
 def test_a_judge_that_is_slow_time_and_again_is_left_alone_like_one_that_is_down(
     rule: Any, stage: str

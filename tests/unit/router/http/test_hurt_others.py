@@ -227,6 +227,7 @@ async def _endless(engine: FakeEngine, body: dict[str, Any], writer: asyncio.Str
     send(writer, 200, b'data: {"choices":[{"index":0,"delta":{"content":"a"}}]}\n\n', "text/event-stream")
 
 
+@pytest.mark.long(in_ci=8)
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("model", ["small", "cascadia"])
 @pytest.mark.parametrize("answer", [_reset, _wrong, _broken, _busy, _endless])

@@ -74,6 +74,7 @@ FAILURES: dict[str, tuple[str | Answer, int, int]] = {
 }
 
 
+@pytest.mark.long(in_ci=4)
 @pytest.mark.parametrize("name", FAILURES)
 def test_the_cascade_goes_on_and_who_named_it_is_told(name: str) -> None:
     fails, status, of_stream = FAILURES[name]

@@ -30,6 +30,7 @@ def settled(up: Running) -> bool:
     )
 
 
+@pytest.mark.long(in_ci=6)
 @pytest.mark.parametrize("how", BAD)
 def test_a_failure_on_a_kept_connection_is_answered_by_another_replica(how: str) -> None:
     async def main() -> None:

@@ -150,6 +150,7 @@ async def through(
     return statuses
 
 
+@pytest.mark.long(in_ci=5)
 @pytest.mark.parametrize("name", list(FEATURES))
 def test_nobody_is_lost_whatever_is_under_way(name: str, tmp_path: Path) -> None:
     async def main() -> None:

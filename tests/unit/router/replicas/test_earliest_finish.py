@@ -87,7 +87,7 @@ ODD: list[tuple[list[Any], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.long(in_ci=2)
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("model", ["small", "cascadia"])
 @pytest.mark.parametrize(("odd", "more"), ODD, ids=["absurd", "beyond", "none", "several", "streams"])
 def test_whatever_an_engine_says_of_three_answers_the_others_are_expected_to_be_as_long_as_they_are(

@@ -99,6 +99,7 @@ def silence_s(how: str) -> float:
     return 0.4 if how == "drips" else 10.0
 
 
+@pytest.mark.long(in_ci=6)
 @pytest.mark.parametrize("how", BAD)
 def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str) -> None:
     async def main() -> None:
@@ -113,6 +114,7 @@ def test_another_replica_answers_where_one_fails_before_the_first_byte(how: str)
     run(main)
 
 
+@pytest.mark.long(in_ci=6)
 @pytest.mark.parametrize("how", BAD)
 def test_a_failure_without_another_replica_is_a_clean_error_of_openais(how: str) -> None:
     async def main() -> None:

@@ -93,6 +93,7 @@ def test_one_that_waits_within_a_turn_is_ended_with_its_stack_in_the_log() -> No
     assert "waits_here" in ended.stderr
 
 
+@pytest.mark.long
 def test_one_that_computes_or_is_stopped_for_longer_goes_on() -> None:
     program = ALONE.replace("WORK", "until = time.monotonic() + 4\n    while time.monotonic() < until: pass")
     with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True) as process:

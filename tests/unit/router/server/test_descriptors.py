@@ -33,6 +33,7 @@ def test_clients_and_their_engines_fit_into_the_descriptors_that_there_are() -> 
     assert clients_of(0) == 1
 
 
+@pytest.mark.long
 def test_more_streams_than_descriptors_are_refused_and_the_rest_served(tmp_path: Path) -> None:
     async def waits(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
         begin_stream(writer)

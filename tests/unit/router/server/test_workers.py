@@ -358,6 +358,7 @@ async def until_closed(url: str) -> None:
             await asyncio.sleep(0.01)
 
 
+@pytest.mark.long
 def test_workers_whose_parent_is_killed_finish_what_they_began_however_often_they_are_told_to_end(
     tmp_path: Path,
 ) -> None:
@@ -402,7 +403,7 @@ def test_workers_whose_parent_is_killed_finish_what_they_began_however_often_the
     uvloop.run(main())
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_whoever_asks_when_serving_was_told_is_answered_though_it_ends_at_once(
     tmp_path: Path, number: signal.Signals

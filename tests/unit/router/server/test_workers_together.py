@@ -189,6 +189,7 @@ def test_of_documents_put_at_one_moment_all_processes_have_the_same_one_in_force
     uvloop.run(main())
 
 
+@pytest.mark.long
 def test_the_page_of_any_process_shows_what_all_of_them_did(tmp_path: Path) -> None:
     async def main() -> None:
         small, large = FakeEngine("s"), FakeEngine("l")

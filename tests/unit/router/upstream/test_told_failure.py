@@ -206,6 +206,7 @@ def test_a_beginning_is_waited_for_no_longer_than_it_may_be() -> None:
     assert not beginning_of(b"data: " + b"x" * 20_000).open
 
 
+@pytest.mark.long(in_ci=12)
 @pytest.mark.parametrize("end", ["error", "cut", "silent"])
 @pytest.mark.parametrize("early", EARLY)
 @pytest.mark.parametrize("model", ["large", "cascadia"])

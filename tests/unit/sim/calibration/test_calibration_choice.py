@@ -42,6 +42,7 @@ def at_hand(card: Gpu) -> list[Calibration]:
     ]
 
 
+@pytest.mark.long(in_ci=200)
 @pytest.mark.parametrize("card", known_gpus())
 @pytest.mark.parametrize("engine", SERVING_ENGINES)
 @pytest.mark.parametrize("precision", PRECISIONS)

@@ -214,6 +214,7 @@ def test_a_wild_measurement_hardly_moves_a_fit() -> None:
     assert moved.gemm_hbm == pytest.approx(kept.gemm_hbm, rel=0.02)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_model_left_out_is_met_by_what_the_others_taught() -> None:
     truth = replace(GENERIC.efficiency, gemm_hbm=0.65, iteration_s=2.5e-3, kv_hbm=0.7)

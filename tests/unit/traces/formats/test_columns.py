@@ -44,7 +44,7 @@ def right(trace: Trace) -> bool:
     return counts == (INPUTS, OUTPUTS) and np.allclose(trace.arrival_s, [0, 1.5, 4])
 
 
-@pytest.mark.long(in_ci=2)
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 @pytest.mark.parametrize("times", [NUMBERS, DATES], ids=["numbers", "dates"])
 def test_no_mixture_of_names_swaps_input_and_output_even_where_advice_is_followed(
