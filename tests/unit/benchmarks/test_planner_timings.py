@@ -13,6 +13,7 @@ from tests.benchmarks.bench_planner_cases import STEPS_OF_LADDER, cheapest, grow
 from tests.benchmarks.bench_planner_run import profiled, timed
 
 
+@pytest.mark.long
 def test_it_tells_how_it_is_used() -> None:
     told = subprocess.run(
         [sys.executable, "-m", "tests.benchmarks.bench_planner", "--help"],

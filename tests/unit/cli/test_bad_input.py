@@ -134,6 +134,7 @@ CASES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
+@pytest.mark.long(in_ci=7)
 @pytest.mark.parametrize(("break_it", "line"), CASES.values(), ids=CASES.keys())
 def test_a_spec_that_cannot_be_planned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, break_it: Callable[[Path], None], line: str

@@ -66,6 +66,7 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.long(in_ci=5)
 @pytest.mark.parametrize("name", list(WRONG))
 @pytest.mark.parametrize("major", [3, 4])
 def test_helm_refuses_values_that_are_wrong(name: str, major: int) -> None:

@@ -13,6 +13,7 @@ FREE, DEAR = (Timing(1, (1.0,) * 4, (cost,) * 3) for cost in (0.001, 0.4))
 SEEN = stream(1500, 1)
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize("timing", [FREE, DEAR, Timing(1, (0.1, 2.0, 1.0, 0.1), (0.05, 0.3, 0.02))])
 @pytest.mark.parametrize("share", [1.0, 0.1])
 def test_no_set_of_ramps_is_better(timing: Timing, share: float) -> None:

@@ -46,6 +46,7 @@ class EndsInHeadroom(Deadline):
         return super().leaves_out(what)
 
 
+@pytest.mark.long
 def test_headroom_that_was_cut_short_is_not_told_as_none() -> None:
     """That a plan carries hardly more was once told where nobody had looked."""
     assert briefly(CASES[0], deadline=EndsInHeadroom()).plan.headroom is None
@@ -61,6 +62,7 @@ class EndsForOthers(Deadline):
         return Deadline(0.0)
 
 
+@pytest.mark.long
 def test_others_that_were_cut_short_are_not_told_as_steps_of_the_search() -> None:
     (note,) = [n for n in briefly(CASES[0], deadline=EndsForOthers()).notes if "time limit" in n]
     assert note.startswith("the time limit left out: a part of what others would deploy; ")

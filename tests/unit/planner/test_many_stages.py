@@ -55,7 +55,7 @@ def test_two_to_six_stages_with_fine_scores_are_planned(stages: int) -> None:
     assert served <= {s.name for s in found.stages if s.deployed}
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("stages", [2, 3])
 def test_no_plan_has_a_replica_of_a_stage_that_no_question_of_the_table_reaches(stages: int) -> None:
     table = ends_early(stages, 120, seed=stages)

@@ -16,6 +16,7 @@ from cascadia.planner.routing.guarantee import lower_bounds
 from cascadia.planner.routing.mixtures import bounded
 from cascadia.planner.routing.routings import ACCEPTS_ALL, ACCEPTS_NONE, Routings
 from cascadia.planner.tables.packing import fits
+from tests.examples import first_in_ci
 from tests.unit.planner.problems import (
     EXTERNAL,
     FIVE,
@@ -34,16 +35,16 @@ LONG = traffic(600, 20.0)
 """Long enough beside its latencies to be one round: figures are then those of the trace itself."""
 
 PROBLEMS: dict[str, Problem] = {
-    "one stage": problem(FIVE[2:3], quality_min=40.0, trace=LONG),
     "external judge": problem(judge=EXTERNAL, trace=LONG),
-    "embedding judge": problem(judge=ON_ROUTER, trace=LONG),
     "self-hosted judge": problem(judge=hosted_judge(), trace=LONG),
     "a stage alone": problem(judge=hosted_judge(), quality_min=60.0, trace=LONG),
+    "one stage": problem(FIVE[2:3], quality_min=40.0, trace=LONG),
+    "embedding judge": problem(judge=ON_ROUTER, trace=LONG),
     "five stages": problem(FIVE, judge=hosted_judge(), trace=LONG),
 }
 
 
-@pytest.fixture(scope="module", params=PROBLEMS, ids=str)
+@pytest.fixture(scope="module", params=first_in_ci(PROBLEMS, 3))
 def planned(request: pytest.FixtureRequest) -> tuple[Problem, PlanResult]:
     given = PROBLEMS[request.param]
     return given, briefly(given)

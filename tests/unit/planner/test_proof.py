@@ -54,7 +54,7 @@ def is_an_incumbent(found: Plan) -> bool:
     return proof.status == "incumbent" and 0 <= proof.bound_s < proof.objective_s and 0 < proof.gap <= 1
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("solve", [allocate, allocate_paper])
 @pytest.mark.usefixtures("gives_up")
 def test_what_was_not_proven_has_a_bound_below_its_value(solve: Callable[..., Allocation | None]) -> None:
@@ -147,6 +147,7 @@ def test_a_winner_that_no_table_promises_is_an_incumbent(monkeypatch: pytest.Mon
     assert found.proof.objective_s == max(stage.latency.p95_s for stage in found.predicted.stages)
 
 
+@pytest.mark.long
 def test_a_plan_says_of_how_many_deployments_it_is_the_best() -> None:
     result = two_models()
     assert result.plan.proof.tried == len(result.candidates) > 1

@@ -165,6 +165,7 @@ def test_a_stage_at_the_end_is_left_out_where_the_bar_is_low() -> None:
     assert found.predicted.e2e.p95_s < best[False, True, False]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("stages", [5])
 def test_cascades_of_four_and_five_stages_are_planned(stages: int) -> None:
     table = rising_table(stages, levels=3)

@@ -163,6 +163,7 @@ def test_killed_at_any_point_it_goes_on_and_asks_for_nothing_twice_that_was_done
     assert len(read_quality(bench.out, STAGES)) == 20
 
 
+@pytest.mark.long
 def test_interrupted_it_says_how_to_go_on(bench: Bench) -> None:
     def interrupting(body: Body) -> Says:
         if bench.asked == 12:

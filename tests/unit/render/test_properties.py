@@ -3,6 +3,7 @@
 import json
 import re
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -81,6 +82,7 @@ def test_processes_never_share_a_gpu_or_a_port(any_plan: Plan) -> None:
     assert all(f"--served-model-name={p['stage']}" in p["argv"] for p in found)
 
 
+@pytest.mark.long
 @given(plans())
 @several
 def test_every_target_is_deterministic_and_reads_back(any_plan: Plan) -> None:

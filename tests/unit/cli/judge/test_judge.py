@@ -69,6 +69,7 @@ def test_training_tells_what_each_head_looks_at_and_how_good_it_is(judge: Path) 
     assert len(written["about"]["encoder"]) == 64
 
 
+@pytest.mark.long
 def test_the_table_is_one_that_a_plan_can_rest_on(judge: Path) -> None:
     from cascadia.planner.problem.quality_file import read_quality
 

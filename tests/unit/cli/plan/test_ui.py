@@ -50,6 +50,7 @@ def test_it_tells_the_plan_that_it_wrote(plan_made: Made) -> None:
     assert (plan_made.folder / "report.html").exists()
 
 
+@pytest.mark.long
 def test_what_it_tells_of_its_bounds_is_kept_by_itself(plan_made: Made) -> None:
     told = json.loads(json.dumps(plain(plan_made.told)))
     assert told["bounds"] == {

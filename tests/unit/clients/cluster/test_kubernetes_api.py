@@ -99,7 +99,7 @@ def asked(config: str, call: Callable[[KubernetesApi], Awaitable[object]]) -> ob
     return asyncio.run(main())
 
 
-@pytest.mark.long(in_ci=2)
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("bad", list(BAD))
 def test_whatever_answers_in_its_place_is_told_as_a_failure_that_passes(tmp_path: Path, bad: str) -> None:
     with answering(*BAD[bad], tmp_path) as config:

@@ -169,6 +169,7 @@ def test_it_plans_for_what_came_since_the_change(tmp_path: Path) -> None:
     assert request.trace.exists()
 
 
+@pytest.mark.long
 def test_stationary_traffic_is_left_alone(tmp_path: Path) -> None:
     world = World(tmp_path, traffic(1, 24 * HOUR_S))
     assert world.live(24 * HOUR_S) == []

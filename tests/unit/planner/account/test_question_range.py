@@ -74,6 +74,7 @@ def test_a_plan_is_read_back_with_it_and_it_is_said_in_words(found: PlanResult) 
     assert "other questions like the table's 200, 95 % confidence" in told_in_words(found.plan)
 
 
+@pytest.mark.long
 def test_most_tables_of_new_questions_fall_within_it(found: PlanResult) -> None:
     """200 questions tell the share that goes on to the large model to a few points only."""
     within, given = found.plan.question_range, found.search.problem
@@ -134,6 +135,7 @@ def test_a_question_takes_its_lengths_along_where_they_are_the_tables() -> None:
     assert len(set(asked)) > 1
 
 
+@pytest.mark.long
 def test_another_question_has_a_prefix_within_its_prompt_and_an_apis_time_for_its_answer() -> None:
     """Short questions are asked in place of long ones, whose prompts shared more with others than they have."""
     rng, hard = np.random.default_rng(0), np.arange(200) % 4 == 0

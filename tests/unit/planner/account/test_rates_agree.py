@@ -6,6 +6,7 @@ from cascadia.planner.replay.iterations import decoding_batch
 from tests.unit.planner.problems import FIVE, briefly, problem, traffic
 
 
+@pytest.mark.long(in_ci=1)
 @pytest.mark.parametrize("requests", [20, 60])
 def test_tokens_a_second_are_those_of_the_requests_a_second(requests: int) -> None:
     """However short the trace: after its last arrival there is time in which nobody comes."""

@@ -82,6 +82,7 @@ def test_the_papers_program_agrees_where_only_the_sum_of_gpus_matters(seed: int)
         assert holds(paper, demands, cluster, verdict_s)
 
 
+@pytest.mark.long
 def test_the_instances_are_neither_all_feasible_nor_all_on_one_kind_of_node() -> None:
     drawn = [random_instance(seed) for seed in SINGLE]
     none = [allocate(d, c, verdict_s=v) is None for d, c, v in drawn]

@@ -96,7 +96,7 @@ def test_a_plan_is_level_with_what_its_report_shows_of_others(threads: ThreadPoo
             assert result.fastest.latency_s <= other.best.latency_s
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize("models", [(SMALL, MEDIUM, LARGE), (SMALL, MEDIUM)])
 def test_cascadeserve_sustains_no_more_than_any_deployment_of_its_routing_does(
     models: tuple[str, ...], threads: ThreadPoolExecutor

@@ -56,6 +56,7 @@ def test_what_is_reached_is_told_beside_what_is_asked(found: PlanResult) -> None
     assert (told.reached_s <= 0.3) == (told.attained >= 0.5)
 
 
+@pytest.mark.long
 def test_composition_promises_about_what_simulation_shows_of_each_metric() -> None:
     levels = tuple(Level(metric, 0.9, 100.0) for metric in ("ttft", "tpot", "e2e"))  # type: ignore[arg-type]
     given = problem(objective=Objective("cost", 0.95, 57.0, levels=levels), trace=traffic(200, 20.0))

@@ -103,6 +103,7 @@ def test_nothing_is_looked_for_beside_other_goals_or_without_gears(result: PlanR
         assert cheaper_on_gears(search, result.candidates, dear, lambda _: None) is None
 
 
+@pytest.mark.long
 def test_no_mixture_is_taken_since_it_cannot_stand_beside_gears(
     result: PlanResult, dear: Candidate, cheapest: Placed
 ) -> None:

@@ -42,6 +42,7 @@ def held_s(objective: Objective) -> float:
     return max(stability.objective_once_s, stability.objective_repeated_s)
 
 
+@pytest.mark.long
 def test_who_seeks_the_least_latency_is_not_slower_than_who_seeks_the_least_cost() -> None:
     fast, cheap = held_s(Objective("latency", 0.95, BAR)), held_s(Objective("cost", 0.95, BAR, 60.0))
     assert fast <= cheap

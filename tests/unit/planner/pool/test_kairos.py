@@ -98,6 +98,7 @@ def test_nodes_are_picked_within_the_budget_for_one_stage() -> None:
         on_picked(problem(pools=pools))
 
 
+@pytest.mark.long
 def test_where_the_picked_nodes_carry_too_little_a_budget_is_named_whose_pick_does() -> None:
     """More nodes than the money buys were once counted, and no number of them was enough."""
     pools = (Pool("dear", "h100-sxm", 2, 2, 3.0), Pool("cheap", "l40s", 3, 2, 1.0))

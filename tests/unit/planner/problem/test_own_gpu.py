@@ -127,6 +127,7 @@ def test_the_plan_carries_it_through_a_file_a_replay_and_the_manifests(planned: 
         render(back, back.cluster, "kubernetes")
 
 
+@pytest.mark.long
 def test_with_a_product_it_is_deployed_to_kubernetes(planned: Any) -> None:
     labelled = replace(OWN, product="ACME-X1")
     cluster = Cluster((replace(planned.cluster.pools[0], own_gpu=labelled),))

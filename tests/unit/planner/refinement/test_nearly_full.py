@@ -55,7 +55,7 @@ LARGE_AND_SMALL = Pool("large", "h100-sxm", 1, 1, 3.0), Pool("small", "a100-sxm"
 THREE = (Pool("a", "l40s", 1, 3, 1.0),)
 
 
-@pytest.mark.long(in_ci=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("pools", "asked", "rate_rps", "best"),
     [

@@ -51,6 +51,7 @@ def test_none_of_three_pools_and_no_pair_is_better_than_all() -> None:
         assert all_of_them <= best_value(replace(whole, cluster=Cluster(kept)), FEW) + 1e-9
 
 
+@pytest.mark.long
 def test_in_little_time_the_best_pool_is_searched_once_more_before_several_are() -> None:
     """A plan for that pool alone would have had all the time."""
     given, ticks = drawn(0, 2, requests=60), count()

@@ -129,6 +129,7 @@ ODD = (
 )
 
 
+@pytest.mark.long(in_ci=2)
 @pytest.mark.parametrize(
     "content", [b"<html>", b"{}", b'{"choices": []}', b'{"choices": [{"message": {}}]}', ODD]
 )

@@ -21,9 +21,10 @@ from schemathesis.specs.openapi.checks import (
 
 from cascadia.testing.engines import FakeEngine, completion, send, started, stream
 from cascadia.testing.routers import ScriptedGate, running, stages
+from tests.examples import examples
 from tests.unit.router.openai.test_responses import response
 
-EXAMPLES = 20
+EXAMPLES = examples(20)
 """Requests for each operation; tests/e2e/test_clients.py sends more."""
 CHECKS = [
     not_a_server_error,

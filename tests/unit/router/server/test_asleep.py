@@ -138,6 +138,7 @@ with socket.create_server(("127.0.0.1", 0)) as listening:
 """
 
 
+@pytest.mark.long
 def test_a_worker_that_waits_within_a_turn_is_replaced_by_its_parent(tmp_path: Path) -> None:
     command = [sys.executable, "-c", SEVERAL, str(tmp_path / "first")]
     pipe = subprocess.PIPE

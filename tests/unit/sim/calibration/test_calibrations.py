@@ -206,6 +206,7 @@ def test_what_the_cells_say_nothing_about_stays() -> None:
         assert getattr(found, name) == getattr(GENERIC.efficiency, name)
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_wild_measurement_hardly_moves_a_fit() -> None:
     good = cells(replace(GENERIC.efficiency, gemm_hbm=0.65, iteration_s=2e-3))

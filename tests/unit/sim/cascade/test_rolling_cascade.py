@@ -61,6 +61,7 @@ def test_pauses_change_nothing(seed: int, n: int, dispatch: Dispatch, pauses_ps:
     assert rolling.answers().by.tolist() == whole.answered_by.tolist()
 
 
+@pytest.mark.long
 @settings(max_examples=examples(100))
 @given(st.integers(0, 2**32), st.integers(1, 25), RULES, st.sampled_from([260.0, 600.0, np.inf]))
 def test_replicas_that_come_and_go_serve_as_their_twins_do(
