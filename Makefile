@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+RUNS   := $(VENV)/.installed-cpu
 STAMP  := $(VENV)/.installed
 LONG   := $(VENV)/.installed-long
 PIP     = $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
@@ -12,12 +13,17 @@ export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo demo-plan test test-quick check compiled kernels rewritten coverage test-e2e test-k8s bench docs site clean
 
-# Not compiled: three quarters of what is installed is never imported, and the rest is compiled where it first is.
-$(STAMP): pyproject.toml constraints.txt
+# What plans and runs; kernels are compiled with it while the rest is being installed. Not compiled itself: three quarters of
+# it are never imported, and the rest is compiled where it first is.
+$(RUNS): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "Cascadia needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 2; }
 	$(PYTHON) -m venv $(VENV)
 	@-$(PIP) 'pip>=26,<27'  # takes half as long for a hundred packages as the one of Python 3.11
+	$(PIP) -e '.[cpu]'
+	@touch $@
+
+$(STAMP): $(RUNS)
 	$(PIP) -e '.[dev]'
 	@touch $@
 
@@ -26,10 +32,10 @@ $(LONG): $(STAMP)
 	$(PIP) -e '.[dev,long]'
 	@touch $@
 
-demo: $(STAMP)
+demo: $(RUNS)
 	$(BIN)/cascadia demo
 
-demo-plan: $(STAMP)
+demo-plan: $(RUNS)
 	$(BIN)/cascadia demo --plan-only
 
 check: $(STAMP)
@@ -42,7 +48,7 @@ check: $(STAMP)
 # Kernels, and tests with pytest's own assertions, for all processes that test: each would compile them for itself.
 compiled: kernels rewritten
 
-kernels: $(STAMP)
+kernels: $(RUNS)
 	@$(BIN)/python -m tests.kernels
 
 rewritten: $(STAMP)
@@ -51,8 +57,8 @@ rewritten: $(STAMP)
 # Where as many processes test as there are cores, threads for linear algebra wait for each other at full speed.
 test: export OMP_NUM_THREADS := 1
 # A test that fails is run once more, and is named where it passes then: that is a fault of the test, to be mended.
-test: $(STAMP)
-	@$(MAKE) --no-print-directory -j3 check compiled
+test: $(RUNS)
+	@$(MAKE) --no-print-directory -j3 compiled check
 	$(BIN)/python -m pytest -n auto --dist worksteal --reruns 1 -rR
 
 # Less what is marked slow; says the CPU seconds of each package, which are to be ten at most.
