@@ -11,7 +11,7 @@ import asyncio
 import math
 import secrets
 import socket
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -97,6 +97,7 @@ class FleetLoad:
         self._gone = False
         self._telling: asyncio.Task[None] | None = None
         self._channel: RedisChannel | None = None
+        self._nonsense = Outage("in-flight", router.events.line)
         self.others = 0
         self.alike = peers.count
         peers.answers["in flight"] = self._told
@@ -161,13 +162,18 @@ class FleetLoad:
 
     def hear(self, message: bytes) -> None:
         """Takes what a process told of itself: its host, its number there, and how much it has under way."""
-        for who, running in _read(message):
-            if who == self._me:
-                continue
-            if running == GONE:
-                self._heard.pop(who, None)
-            else:
-                self._heard[who] = _Heard(running, self._clock())
+        told = _read(message)
+        if told is None:
+            self._nonsense.lost("unreadable")
+            return
+        self._nonsense.back()
+        who, running = told
+        if who == self._me:
+            return
+        if running == GONE:
+            self._heard.pop(who, None)
+        else:
+            self._heard[who] = _Heard(running, self._clock())
 
     @property
     def _me(self) -> _Who:
@@ -188,12 +194,11 @@ class FleetLoad:
         return self._message()
 
 
-def _read(message: bytes) -> Iterator[tuple[_Who, int]]:
-    """Loads in a message; none where nobody like us wrote it. Versions before had no process's id in it."""
+def _read(message: bytes) -> tuple[_Who, int] | None:
+    """The load in a message, unless nobody like us wrote it. Versions before had no process's id in it."""
     try:
         host, number, *process, running = message.decode().split(" ")
         who, under_way = _Who(host, int(number), int(process[0]) if process else 0), int(running)
     except ValueError:
-        return
-    if under_way >= GONE and len(process) <= 1:
-        yield who, under_way
+        return None
+    return (who, under_way) if under_way >= GONE and len(process) <= 1 else None

@@ -3,12 +3,11 @@
 import asyncio
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 from cascadia.router.live.fleet_load import FORGET_S, SILENT_S, FleetLoad
 from cascadia.router.server.peers import Peers
 from cascadia.testing.routers import run, until
-from tests.unit.router.live.test_fleet_load import Process
+from tests.unit.router.live.test_fleet_load import Process, router_of
 
 
 def processes(folder: Path, *places: tuple[int, int], count: int = 2) -> list[tuple[Peers, FleetLoad]]:
@@ -16,8 +15,7 @@ def processes(folder: Path, *places: tuple[int, int], count: int = 2) -> list[tu
     found = []
     for number, running in places:
         peers = Peers(folder, number, count)
-        router: Any = SimpleNamespace(metrics=SimpleNamespace(running=running), peers=peers)
-        found.append((peers, FleetLoad(router)))
+        found.append((peers, FleetLoad(router_of(peers, running))))
     return found
 
 

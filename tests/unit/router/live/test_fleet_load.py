@@ -21,15 +21,22 @@ from tests.unit.router.live.test_gears import NO_GATE, geared, held
 from tests.unit.router.redis_servers import fake_redis
 
 
+def router_of(peers: Peers, running: int, lines: list[dict[str, Any]] | None = None) -> Any:
+    """What a load reads of its router; `lines` takes those of its log."""
+    heard: list[dict[str, Any]] = [] if lines is None else lines
+    return SimpleNamespace(
+        metrics=SimpleNamespace(running=running), peers=peers, events=SimpleNamespace(line=heard.append)
+    )
+
+
 class Process:
     """A process with so much under way, one of `count` of its router; `now_s` is its clock."""
 
     def __init__(self, running: int, count: int = 1) -> None:
         self.now_s = 100.0
-        router: Any = SimpleNamespace(
-            metrics=SimpleNamespace(running=running), peers=Peers(Path("one-router"), 0, count)
-        )
-        self.load = FleetLoad(router, lambda: self.now_s)
+        self.lines: list[dict[str, Any]] = []
+        peers = Peers(Path("one-router"), 0, count)
+        self.load = FleetLoad(router_of(peers, running, self.lines), lambda: self.now_s)
 
     def total_at(self, now_s: float) -> int:
         self.now_s = now_s
@@ -59,10 +66,14 @@ def test_a_host_that_is_silent_counts_as_this_one_does_until_it_is_forgotten_or_
 
 
 @pytest.mark.parametrize("message", [b"", b"x", b"host 0 many", b"\xff\xfe 0 1", b"host x 1"])
-def test_what_nobody_like_us_wrote_changes_nothing(message: bytes) -> None:
+def test_what_nobody_like_us_wrote_changes_nothing_and_is_told_once(message: bytes) -> None:
     one = Process(running=5)
     one.load.hear(message)
+    one.load.hear(message)
     assert one.total_at(100.0) == 5
+    assert one.lines == [{"event": "redis", "of": "in-flight", "outcome": "lost", "error": "unreadable"}]
+    one.load.hear(b"another/9 0 1")
+    assert one.lines[1]["outcome"] == "back"
 
 
 def fake_replica(*, state: str = "ready", closed: bool = True) -> Any:
@@ -155,8 +166,7 @@ def test_the_processes_of_a_router_tell_each_other_at_their_sockets(tmp_path: Pa
         both = [Peers(tmp_path, number, 2) for number in range(2)]
         loads = []
         for peers, under_way in zip(both, (3, 20), strict=True):
-            router: Any = SimpleNamespace(metrics=SimpleNamespace(running=under_way), peers=peers)
-            loads.append(FleetLoad(router))
+            loads.append(FleetLoad(router_of(peers, under_way)))
             await peers.start()
         assert loads[0].total == 6
         loads[0].tell()
