@@ -11,6 +11,7 @@ from cascadia.domain.points import Exit, Points
 from cascadia.domain.quality import Ints, QualityTable
 from cascadia.domain.workload import Workload
 from cascadia_sim.iteration.engine_config import EngineConfig
+from cascadia_sim.iteration.speculation import Speculation
 from cascadia_sim.models.architecture import Architecture
 
 UNKNOWN_CONTEXT = 1_000_000
@@ -26,9 +27,9 @@ class Stage:
     """One model of the cascade. `model` is as the user wrote it; `quantization` as well (None: unquantised).
 
     `weights` is what the engine loads where that is not `model`: a hub's id, or an absolute path.
-    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s, `searches_drafts`:
-    fewer drafts than its `speculation` allows. `max_tokens` is
-    the router's, of an answer whose request sets no limit; lengths are the trace's and the table's all the same.
+    `searches_batch_tokens`: the planner may choose another `max_num_batched_tokens` than `config`'s. `may_draft`: it
+    may choose fewer drafts than these, or none (None: as `config` says). `max_tokens` is the router's, of an answer
+    whose request sets no limit; lengths are the trace's and the table's all the same.
     `external` stages have no architecture, and are asked over the network.
     """
 
@@ -41,7 +42,7 @@ class Stage:
     config: EngineConfig
     weights: str | None = None
     searches_batch_tokens: bool = False
-    searches_drafts: bool = False
+    may_draft: Speculation | None = None
     balancing: Balancing = "least-outstanding"
     max_tokens: int | None = None
     external: External | None = None

@@ -313,10 +313,11 @@ def speculation_pair(seed: int) -> Pair:
     stages = tuple(
         replace(
             s,
-            config=replace(s.config, speculation=Speculation("ngram", 4, float(rng.uniform(0.0, 0.8)))),
-            searches_drafts=True,
+            config=replace(s.config, speculation=drafts),
+            may_draft=drafts,
         )
         for s in less.stages
+        for drafts in [Speculation("ngram", 4, float(rng.uniform(0.0, 0.8)))]
     )
     objective = replace(less.objective, within=0.0)
     less = replace(less, objective=objective)

@@ -34,7 +34,7 @@ def problem_as_started(problem: Problem, running: Plan) -> Problem:
             stage,
             config=_as_started(stage.config, by.config),
             searches_batch_tokens=False,
-            searches_drafts=False,
+            may_draft=None,
         )
         for stage, by in zip(problem.stages, running.stages, strict=True)
     )

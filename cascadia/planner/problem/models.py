@@ -158,7 +158,7 @@ def _stage(spec: StageSpec, folder: Path, where: str) -> Stage:
         config=config,
         weights=weights,
         searches_batch_tokens=leaves_batch_tokens(spec),
-        searches_drafts=spec.speculation is not None,
+        may_draft=config.speculation,
         balancing=spec.balancing,
         max_tokens=spec.max_tokens,
         exits=tuple(Exit(each.thinking_tokens, each.foreseen) for each in spec.exits),

@@ -49,16 +49,21 @@ def engine_config(served: Stage | Judge, mix: Mix) -> EngineConfig:
     if not mix:
         return config
     return replace(
-        config, max_num_batched_tokens=tokens_of(mix, served), speculation=speculation_of(mix, config)
+        config, max_num_batched_tokens=tokens_of(mix, served), speculation=speculation_of(mix, served, config)
     )
 
 
-def speculation_of(mix: Mix, config: EngineConfig) -> Speculation | None:
-    """Speculation of the engines of `mix`: None where none of them drafts."""
+def speculation_of(mix: Mix, served: Stage | Judge, config: EngineConfig) -> Speculation | None:
+    """Speculation of the engines of `mix`: None where none of them drafts.
+
+    A search may go on from engines that draft nothing, and choose some that do: what these draft is the spec's.
+    """
     most = max(r.shape.timing.most_drafts for r in mix)
-    if config.speculation is None or most == 0:
+    if most == 0:
         return None
-    return config.speculation if config.drafts_by_batch else replace(config.speculation, tokens=most)
+    allowed = (served.may_draft if isinstance(served, Stage) else None) or config.speculation
+    assert allowed is not None
+    return allowed if config.drafts_by_batch else replace(allowed, tokens=most)
 
 
 def tokens_of(mix: Mix, served: Stage | Judge) -> int:

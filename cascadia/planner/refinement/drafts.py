@@ -20,8 +20,8 @@ def without_drafts(search: Search) -> Search | None:
     """The search with engines that draft nothing; None where none does anyway."""
     problem = search.problem
     stages = tuple(
-        replace(s, config=replace(s.config, speculation=None), searches_drafts=False)
-        if s.searches_drafts
+        replace(s, config=replace(s.config, speculation=None), may_draft=None)
+        if s.may_draft is not None
         else s
         for s in problem.stages
     )
@@ -34,7 +34,7 @@ def other_drafts(search: Search, here: Deployment) -> Iterator[Deployment]:
     """`here` with the engines of one stage drafting other numbers of tokens."""
     mixes = dict(here.mixes)
     for stage, mix in here.mixes:
-        if stage == JUDGE or not mix or not search.problem.stages[stage].searches_drafts:
+        if stage == JUDGE or not mix or search.problem.stages[stage].may_draft is None:
             continue
         allowed = search.problem.stages[stage].config.speculation
         most = 0 if allowed is None else allowed.tokens

@@ -318,7 +318,7 @@ def test_of_a_loss_or_a_range_that_older_plans_do_not_tell_the_least_is_assumed(
 
 def test_what_a_spec_does_not_ask_for_is_not_searched_and_no_gear_is_made() -> None:
     known = problem(judge=Judge("certainty", "router"))
-    assert not any(stage.searches_batch_tokens or stage.searches_drafts for stage in known.stages)
+    assert not any(stage.searches_batch_tokens or stage.may_draft for stage in known.stages)
     judge = known.judge
     assert not judge.searches_batch_tokens
     assert (judge.prompt_tokens, judge.latency_p50_s, judge.latency_p95_s) == (0, 0.0, 0.0)

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -10,6 +12,7 @@ from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.planner.plan import PlanResult
+from cascadia.planner.refinement.batch_tokens import speculation_of
 from cascadia.planner.replay.replay import replay
 from cascadia_sim.iteration.speculation import Speculation
 from tests.unit.planner.problems import LARGE, NODE, SMALL, briefly, problem, traffic
@@ -26,7 +29,7 @@ def drafting(p: Problem, speculation: Speculation, engine: str = "vllm") -> Prob
             s,
             engine=engine,  # type: ignore[arg-type]
             config=replace(s.config, speculation=speculation, engine=engine),
-            searches_drafts=True,
+            may_draft=speculation,
         )
         for s in p.stages
     )
@@ -37,6 +40,19 @@ def drafts(found: PlanResult) -> list[int]:
     """The most that each deployed group drafts."""
     groups = [g for s in found.plan.stages for g in s.replicas]
     return [max((tokens for _, _, tokens in g.drafts), default=0) for g in groups]
+
+
+def test_engines_that_draft_are_told_so_where_the_search_went_on_from_some_that_did_not() -> None:
+    """A cheaper plan that drafted was written without, and was slower by a third than it had promised."""
+    (served, *_) = drafting(problem(), LAYER).stages
+    plain = replace(served, config=replace(served.config, speculation=None))
+    drafts_two: Any = [SimpleNamespace(shape=SimpleNamespace(timing=SimpleNamespace(most_drafts=2)))]
+    drafts_none: Any = [SimpleNamespace(shape=SimpleNamespace(timing=SimpleNamespace(most_drafts=0)))]
+    for stage in (served, plain):
+        assert speculation_of(drafts_two, stage, stage.config) == LAYER
+        assert speculation_of(drafts_none, stage, stage.config) is None
+        fixed = replace(stage.config, engine="sglang")
+        assert speculation_of(drafts_two, stage, fixed) == replace(LAYER, tokens=2)
 
 
 @pytest.mark.long
@@ -72,7 +88,7 @@ def test_what_is_chosen_is_written_and_replayed(tmp_path: Path) -> None:
     assert again.predicted.objective_s == pytest.approx(found.plan.predicted.objective_s, rel=1e-9)
     started = problem_as_started(p, read)
     for stage, by in zip(started.stages, read.stages, strict=True):
-        assert stage.searches_drafts is not by.deployed
+        assert (stage.may_draft is None) is by.deployed
         assert stage.config.speculation == (by.config.speculation if by.deployed else LAYER)
 
 

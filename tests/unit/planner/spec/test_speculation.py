@@ -24,7 +24,7 @@ BIG, SMALL = "meta-llama/Llama-3.1-70B", "meta-llama/Llama-3.2-1B"
 def speculation(more: str, model: str = BIG) -> Speculation | None:
     spec = parse_spec(SPEC.format(model=model, more=more), "cascade.yaml")
     (stage,) = build_stages(spec.stages, Path(), "cascade.yaml")
-    assert stage.searches_drafts
+    assert stage.may_draft == stage.config.speculation
     return stage.config.speculation
 
 
