@@ -1,6 +1,8 @@
 """Inputs of a plan, read as DataFrames."""
 
 from collections.abc import Callable
+from math import inf
+from numbers import Integral, Real
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,9 @@ def read_trace(
     formats are spread over the rounding step (seeded) unless not `spread`; `sort` accepts rows in any order; `note`
     hears, in words, what was changed. Raises `BadInput`, naming file and row.
     """
+    check_format(format)
+    if not is_whole(seed):
+        raise BadInput("seed", f"{seed!r} is no whole number from 0 on", "write e.g. 0")
     with told_as_ours():
         return trace_frame(reading.read_trace(path, format, spread=spread, sort=sort, seed=seed, note=note))
 
@@ -41,9 +46,15 @@ def frame_trace(frame: pd.DataFrame) -> Trace:
     if missing:
         said = f"the frame has no column {', '.join(missing)}"
         raise BadInput("trace", said, "give the columns of cascadia.read_trace")
+    if not frame.columns.is_unique:
+        twice = ", ".join(map(str, frame.columns[frame.columns.duplicated()].unique()))
+        raise BadInput("trace", f"the frame has two columns {twice}", "leave one out")
 
     def numbers(name: str) -> Floats:
-        found: Floats = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+        try:
+            found: Floats = pd.to_numeric(frame[name], errors="coerce").to_numpy(np.float64)
+        except OverflowError as error:
+            raise BadInput(f"trace, column {name}", str(error), "give numbers of 64 bits") from error
         return found
 
     arrival_s, inputs, outputs = map(numbers, needed)
@@ -86,6 +97,8 @@ def read_quality(path: str | Path, *, scale: float | None = None) -> pd.DataFram
     `scale` is what scores go up to, where the file does not say. Raises `BadInput`, naming file and row, for anything
     that is not a complete table.
     """
+    if scale is not None and not is_above_0(scale):
+        raise BadInput("scale", f"{scale!r} is no number above 0", "write what scores go up to, e.g. 10")
     table = quality_file.read_quality(path, None, scale=scale)
     count = len(table)
     columns = {
@@ -100,6 +113,27 @@ def read_quality(path: str | Path, *, scale: float | None = None) -> pd.DataFram
         "foreseen": None if table.foreseen is None else table.foreseen.ravel(),
     }
     return pd.DataFrame({name: column for name, column in columns.items() if column is not None})
+
+
+def check_format(format: object) -> None:
+    """Raises `BadInput` for what cannot be a format's name; of names, those who read the file tell."""
+    if format is not None and not isinstance(format, str):
+        raise BadInput("format", f"{format!r} is no name of a format", "leave it out, or write e.g. 'azure'")
+
+
+def is_whole(value: object, least: int = 0) -> bool:
+    """Tells whether `value` is a whole number from `least` on."""
+    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
+
+
+def is_above_0(value: object) -> bool:
+    """Tells whether `value` is a number above 0 that a float can hold; infinity is none."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return False
+    try:
+        return 0 < float(value) < inf
+    except OverflowError:
+        return False
 
 
 def _texts(texts: tuple[str, ...] | None) -> "pd.Series[str] | None":

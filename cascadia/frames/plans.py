@@ -16,7 +16,8 @@ from cascadia.domain.objective import Level
 from cascadia.files.plan_file import read_plan as read_plan_file
 from cascadia.files.plan_file import write_plan
 from cascadia.frames.comparisons import comparison_frame
-from cascadia.frames.results import Asked, is_whole, simulated
+from cascadia.frames.inputs import is_above_0, is_whole
+from cascadia.frames.results import Asked, simulated
 from cascadia.planner.baselines.compare import compare
 from cascadia.planner.plan import open_search
 from cascadia.planner.plan import plan as make_plan
@@ -27,6 +28,8 @@ from cascadia.planner.spec.overrides import Overrides
 from cascadia.planner.thinning import REQUESTS, planned_on_part
 
 Progress = Callable[[str], None]
+
+LEVELS = "write e.g. [{'metric': 'ttft', 'quantile': 0.95, 'max_s': 0.5}]"
 
 
 def silent(_: str) -> None:
@@ -143,8 +146,8 @@ def plan(
 
     Raises `BadInput` for what cannot be read and `Infeasible` where no plan keeps the objective's bounds.
     """
-    if not time_limit_s > 0:
-        raise BadInput("time_limit_s", f"{time_limit_s} is not above 0", "write seconds, e.g. 300")
+    if not is_above_0(time_limit_s):
+        raise BadInput("time_limit_s", f"{time_limit_s!r} is no number above 0", "write seconds, e.g. 300")
     deadline = Deadline(time_limit_s)
     if not is_whole(plan_requests, 1000):
         told = f"{plan_requests!r} is no whole number from 1000 on"
@@ -156,6 +159,8 @@ def plan(
     for given in numbers:
         if isinstance(given, bool) or not (given is None or isinstance(given, Integral)):
             raise BadInput("gpus", f"{given!r} is no whole number", "write e.g. 16, or {'h100': 16}")
+    if not isinstance(levels, Iterable):
+        raise BadInput("levels", f"{levels!r} is no list", LEVELS)
     sized = gpus.items() if isinstance(gpus, Mapping) else () if gpus is None else ((None, gpus),)
     change = Overrides(
         tuple(sized),
@@ -178,12 +183,11 @@ def plan(
     return Plan(found.plan, found.notes, folder=path.parent, spec=path, change=change)
 
 
-def _level(told: Mapping[str, object]) -> Level:
+def _level(told: object) -> Level:
     """A level as a spec writes it; its values are checked with the spec's own."""
-    if set(told) != {field.name for field in fields(Level)}:
-        example = "write e.g. {'metric': 'ttft', 'quantile': 0.95, 'max_s': 0.5}"
-        raise BadInput("levels", f"{told!r} is no level", example)
-    return Level(**told)  # type: ignore[arg-type]
+    if not isinstance(told, Mapping) or set(told) != {field.name for field in fields(Level)}:
+        raise BadInput("levels", f"{told!r} is no level", LEVELS)
+    return Level(**told)
 
 
 def read_plan(path: str | Path) -> Plan:

@@ -1,7 +1,5 @@
 """Results of a simulation, as a DataFrame."""
 
-from math import inf
-from numbers import Integral
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,7 +9,7 @@ import pandas as pd
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
-from cascadia.frames.inputs import frame_trace
+from cascadia.frames.inputs import check_format, frame_trace, is_above_0, is_whole
 from cascadia.planner.policies.replayed import run_policies
 from cascadia.planner.problem.join import at_rate
 from cascadia.planner.problem.points import read_as_planned
@@ -94,8 +92,9 @@ def simulated(plan: Plan, folder: Path, trace: str | Path | pd.DataFrame, asked:
 def _check(asked: Asked, *, one_pass: bool, framed: bool) -> None:
     """Raises `BadInput` for a value that is none, and for an argument that would say nothing."""
     rate_rps, seed = asked.rate_rps, asked.seed
-    if rate_rps is not None and not 0 < rate_rps < inf:
-        raise BadInput("rate_rps", f"{rate_rps} is no rate", "write a finite number above 0")
+    check_format(asked.format)
+    if rate_rps is not None and not is_above_0(rate_rps):
+        raise BadInput("rate_rps", f"{rate_rps!r} is no rate", "write a finite number above 0")
     if seed is not None and not is_whole(seed):
         raise BadInput("seed", f"{seed!r} is no whole number from 0 on", "write e.g. 0")
     if asked.foresight is not None and asked.quality_table is None:
@@ -105,11 +104,6 @@ def _check(asked: Asked, *, one_pass: bool, framed: bool) -> None:
     for name in ("quality_table", "seed"):
         if one_pass and getattr(asked, name) is not None:
             raise BadInput(name, "says nothing to models that answer in one pass", "leave it out")
-
-
-def is_whole(value: object, least: int = 0) -> bool:
-    """Tells whether `value` is a whole number from `least` on."""
-    return not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= least
 
 
 def _in_one_pass(plan: Plan, requests: Trace) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from cascadia.planner.deployment.options import Mix
 from cascadia.planner.refinement.batch_tokens import engine_config, retimed
 from cascadia.planner.search.context import Search, configured
 from cascadia_sim.iteration.build import DoesNotFit, InvalidShape
+from cascadia_sim.iteration.speculation import Speculation
 
 
 def without_drafts(search: Search) -> Search | None:
@@ -34,23 +35,19 @@ def other_drafts(search: Search, here: Deployment) -> Iterator[Deployment]:
     """`here` with the engines of one stage drafting other numbers of tokens."""
     mixes = dict(here.mixes)
     for stage, mix in here.mixes:
-        if stage == JUDGE or not mix or search.problem.stages[stage].may_draft is None:
+        if stage == JUDGE or not mix or (allowed := search.problem.stages[stage].may_draft) is None:
             continue
-        allowed = search.problem.stages[stage].config.speculation
-        most = 0 if allowed is None else allowed.tokens
         by_batch = search.problem.stages[stage].config.drafts_by_batch
-        for tokens in sorted({0, most} if by_batch else range(most + 1)):
-            changed = _drafting(search, stage, mix, tokens)
+        for tokens in sorted({0, allowed.tokens} if by_batch else range(allowed.tokens + 1)):
+            drafts = replace(allowed, tokens=tokens) if tokens else None
+            changed = _drafting(search, stage, mix, drafts)
             if changed is not None and [r.shape.key for r in changed] != [r.shape.key for r in mix]:
                 yield deployment(here.routing, mixes | {stage: changed})
 
 
-def _drafting(search: Search, stage: int, mix: Mix, tokens: int) -> Mix | None:
-    """The mix with so many drafts; None where a replica would have no room beside what drafts."""
-    served = search.problem.stages[stage]
-    allowed = served.config.speculation
-    drafts = replace(allowed, tokens=tokens) if allowed is not None and tokens else None
-    config = replace(engine_config(served, mix), speculation=drafts)
+def _drafting(search: Search, stage: int, mix: Mix, drafts: Speculation | None) -> Mix | None:
+    """The mix with `drafts`; None where a replica would have no room beside what drafts."""
+    config = replace(engine_config(search.problem.stages[stage], mix), speculation=drafts)
     try:
         return tuple(retimed(search, stage, r, config) for r in mix)
     except (DoesNotFit, InvalidShape):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import cascadia
@@ -66,6 +67,7 @@ def test_a_frame_is_replayed_as_its_file_is_and_rows_may_be_left_out(made: Plan,
         ("arrival_s", -1.0, "trace, request 4: the arrival time -1 s is negative"),
         ("input_tokens", 0, "trace, request 4: input_tokens is 0"),
         ("output_tokens", 1.5, "trace, request 4: output_tokens is 1.5"),
+        ("output_tokens", 10**400, "trace, column output_tokens: int too large"),
         ("output_tokens", "many", "trace, request 4: output_tokens is NaN or missing"),
     ],
 )
@@ -82,15 +84,17 @@ def test_a_frame_that_is_no_trace_is_refused_by_its_request(
         cascadia.simulate(tmp_path, frame.drop(columns=column))
     with pytest.raises(cascadia.BadInput, match="it holds no requests"):
         cascadia.simulate(tmp_path, frame[:0])
+    with pytest.raises(cascadia.BadInput, match=f"the frame has two columns {column}"):
+        cascadia.simulate(tmp_path, pd.concat([frame, frame[[column]]], axis=1))
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        *({"rate_rps": rate} for rate in (0, float("nan"))),
+        *({"rate_rps": rate} for rate in (0, float("nan"), "10", 10**400, (1, 2))),
         *({"seed": seed} for seed in (-1, 1.5, "2", True)),
         {"foresight": "heads.json"},
-        {"format": "azurre"},
+        *({"format": format} for format in ("azurre", 3, ["azure"])),
     ],
 )
 def test_a_wrong_number_is_refused_by_its_argument(

@@ -51,7 +51,7 @@ def test_a_spec_becomes_a_plan_with_what_stands_in_for_its_values(spec: Path) ->
     assert heard
     hurried = cascadia.plan(spec, gpus=1, quality_min=20, gears=1, time_limit_s=1e-9)
     assert hurried.notes[-1].startswith("the time limit left out: ")
-    with pytest.raises(cascadia.BadInput, match="time_limit_s: 0 is not above 0"):
+    with pytest.raises(cascadia.BadInput, match="time_limit_s: 0 is no number above 0"):
         cascadia.plan(spec, time_limit_s=0)
     with pytest.raises(cascadia.Infeasible) as none:
         cascadia.plan(spec, quality_min=100)
@@ -124,6 +124,11 @@ def test_what_a_command_can_be_told_its_function_can_be_told(name: str) -> None:
         ({"quality_min": 101.0}, "arguments: objective.quality_min: must be at most 100"),
         ({"levels": [{"metric": "ttft"}]}, "levels: .* is no level"),
         ({"levels": [{"metric": "ttft", "quantile": 0.5, "max_s": -1.0}]}, "max_s: must be greater than 0"),
+        *(({"levels": levels}, "levels: .* is no l") for levels in (None, 3, "ttft", (1, 2), [None])),
+        *(
+            ({"time_limit_s": limit}, "time_limit_s: .* no number above 0")
+            for limit in ("x", None, True, 10**400)
+        ),
         ({"formulation": "mine"}, "formulation: 'mine' is none; write one of columns"),
         ({"plan_requests": 10}, "plan_requests: 10 is no whole number from 1000 on"),
         ({"budget_usd_per_hour": -1.0}, "budget_usd_per_hour: must be at least 0"),

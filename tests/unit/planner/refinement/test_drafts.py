@@ -1,5 +1,6 @@
 """How many tokens engines draft is chosen by load, and a plan is never worse for being allowed to."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,9 +12,13 @@ from cascadia.controller.speed.as_served import problem_as_started
 from cascadia.domain.objective import Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import read_plan, write_plan
-from cascadia.planner.plan import PlanResult
+from cascadia.planner.allocation.demand import Replicas
+from cascadia.planner.deployment.deployment import deployment
+from cascadia.planner.plan import PlanResult, routings_of
 from cascadia.planner.refinement.batch_tokens import speculation_of
+from cascadia.planner.refinement.drafts import other_drafts
 from cascadia.planner.replay.replay import replay
+from cascadia.planner.search.context import start_search
 from cascadia_sim.iteration.speculation import Speculation
 from tests.unit.planner.problems import LARGE, NODE, SMALL, briefly, problem, traffic
 
@@ -53,6 +58,16 @@ def test_engines_that_draft_are_told_so_where_the_search_went_on_from_some_that_
         assert speculation_of(drafts_none, stage, stage.config) is None
         fixed = replace(stage.config, engine="sglang")
         assert speculation_of(drafts_two, stage, fixed) == replace(LAYER, tokens=2)
+
+
+def test_a_search_that_went_on_from_engines_without_drafts_tries_them_again() -> None:
+    p = drafting(problem(pools=(HALF,)), LAYER)
+    plain = tuple(replace(s, config=replace(s.config, speculation=None)) for s in p.stages)
+    with ThreadPoolExecutor(1) as threads:
+        search = start_search(replace(p, stages=plain), routings_of(p)[0], threads)
+        here = deployment(0, {0: (Replicas(search.shapes[0][0], 1, 1.0),)})
+        (found,) = other_drafts(search, here)
+    assert found.mix(0)[0].shape.timing.most_drafts == LAYER.tokens
 
 
 @pytest.mark.long
