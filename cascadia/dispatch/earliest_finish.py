@@ -117,8 +117,13 @@ class EarliestFinish:
         soonest, chosen, spare = self._kinds[0], _NONE, _NONE
         for kind in self._kinds:
             base_s, read_s, step_s, load_s = kind.model.coefficients
+            begins_s = base_s + read_s * tokens
+            # A kind that would cost more with nothing in hand is not looked at.
+            idle_s = begins_s + mean * (step_s + load_s * beside)
+            if (kind.worth * idle_s >= cost) if bounded else (idle_s >= first_s):
+                continue
             loads = [c.load for c in kind.members]
-            begins_s, token_s = base_s + read_s * tokens, step_s + load_s * (min(loads) + beside)
+            token_s = step_s + load_s * (min(loads) + beside)
             took_s = begins_s + mean * token_s
             if took_s < first_s:
                 soonest, first_s, spare = kind, took_s, loads
