@@ -122,14 +122,18 @@ def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
 
 
 def _judge(release: Release) -> dict[str, Any]:
+    """Empty where nobody is asked, whatever `judge.url` says: a next plan may ask again. `model` is of llm judges."""
     judge = release.values["judge"]
+    if judge["kind"] == "none":
+        return {}
     common = {"kind": judge["kind"], "timeout_s": judge["timeoutSeconds"], "on_failure": judge["onFailure"]}
+    called = {"model": name} if judge["kind"] == "llm" and (name := judge.get("servedModelName")) else {}
     if judge["groups"]:
-        return {**common, "model": judge["servedModelName"], "replicas": _replicas(release, judge)}
+        return {**common, **called, "replicas": _replicas(release, judge)}
+    if judge["kind"] == "certainty":
+        return common
     if judge["url"] or judge["kind"] == "llm":
         key = {"api_key_env": JUDGE_KEY} if judge["apiKey"]["secretName"] else {}
         elsewhere = {"url": judge["url"], "health_path": None, **key}
-        return {**common, "model": judge["servedModelName"], "replicas": [elsewhere]}
-    if judge["kind"] == "embedding":
-        return {**common, "replicas": [{"url": f"http://{release.named(judge['name'])}:{HTTP_PORT}"}]}
-    return common if judge["kind"] == "certainty" else {}
+        return {**common, **called, "replicas": [elsewhere]}
+    return {**common, "replicas": [{"url": f"http://{release.named(judge['name'])}:{HTTP_PORT}"}]}

@@ -203,6 +203,18 @@ MATRIX: dict[str, Case] = {
     "a judge elsewhere without a key": Case(
         _with({"judge": {"url": "http://judge.example:8080"}}, _two(ELSEWHERE))
     ),
+    "an embedding judge elsewhere": Case(
+        _with({"judge": {"url": "http://heads.example", "apiKey": {"secretName": "key"}}}, _two(EMBEDDING))
+    ),
+    "an address of a judge that nobody asks": Case(
+        _with(
+            {"judge": {"url": "http://judge.example"}},
+            values_of(plan([stage("only", ONE)], POOLS, ELSEWHERE)),
+        )
+    ),
+    "an address of a judge that has none": Case(
+        _with({"judge": {"url": "http://judge.example"}}, _two(CERTAINTY))
+    ),
     "tensorrt-llm": Case(
         _with(
             {"monitoring": {"serviceMonitor": {"enabled": "always"}}},

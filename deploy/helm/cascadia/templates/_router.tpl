@@ -110,12 +110,16 @@ replicas:
 kind: {{ $judge.kind | quote }}
 timeout_s: {{ $judge.timeoutSeconds }}
 on_failure: {{ $judge.onFailure | quote }}
+{{- if eq $judge.kind "llm" }}
+{{- with $judge.servedModelName }}
+model: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- if $judge.groups }}
-model: {{ $judge.servedModelName | quote }}
 replicas:
   {{- include "cascadia.routerReplicas" (list . $judge) | nindent 2 }}
+{{- else if eq $judge.kind "certainty" }}
 {{- else if $judge.url }}
-model: {{ $judge.servedModelName | quote }}
 replicas:
   - url: {{ $judge.url | quote }}
     health_path: null
