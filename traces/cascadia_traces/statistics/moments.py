@@ -5,6 +5,9 @@ from math import sqrt
 
 from cascadia_traces.checks import Floats
 
+ROUNDING = 1e-12
+"""Spread, as a share of the mean, below which values are one value: a mean of equal ones is rounded off them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moments:
@@ -56,5 +59,10 @@ class Moments:
     @property
     def correlation(self) -> float | None:
         """Pearson's; None where x or y is constant."""
-        scale = sqrt(self.xx) * sqrt(self.yy)
-        return max(-1.0, min(1.0, self.xy / scale)) if scale > 0 else None
+        if _constant(self.n, self.mean_x, self.xx) or _constant(self.n, self.mean_y, self.yy):
+            return None
+        return max(-1.0, min(1.0, self.xy / (sqrt(self.xx) * sqrt(self.yy))))
+
+
+def _constant(n: int, mean: float, squares: float) -> bool:
+    return squares <= n * (ROUNDING * mean) ** 2

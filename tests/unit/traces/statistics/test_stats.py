@@ -148,6 +148,16 @@ def test_what_is_not_defined_is_none() -> None:
     assert (found.duration_s, found.rate_rps) == (0, 0)
 
 
+def test_equal_lengths_have_no_correlation_though_their_mean_is_rounded() -> None:
+    inputs, outputs = np.log(np.full(200, 500)), np.log(np.full(200, 100))
+    assert inputs.mean() != inputs[0]
+    rest = np.linspace(1, 2, 200)
+    assert [Moments.of(*of).correlation for of in ((inputs, outputs), (inputs, rest), (rest, outputs))] == [
+        None
+    ] * 3
+    assert Moments.of(rest, 1e-9 * rest).correlation == pytest.approx(1)
+
+
 def test_ranks_are_given_up_beyond_their_limit(trace: Trace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cascadia_traces.statistics.correlation.SPEARMAN_REQUESTS", 1000)
     assert summarise(trace).spearman is None
