@@ -40,6 +40,9 @@ WORTHWHILE = 0.02
 RISES = 4
 """So often better mixtures are looked for where quality is to be large and no routing keeps the bounds."""
 MIXTURES = "mixtures of two routings"
+MORE = 1e-4
+"""Points of quality that are more than rounding: bounds are in single precision, and a mixture of routings that are
+equally good, which needs the models of both, may have one that is higher by its last digit."""
 STARTS = 3
 """Of the best deployments of routings, so many are looked at for each mixture..."""
 STARTED = 16
@@ -191,7 +194,7 @@ def least_quality(objective: Objective, found: float) -> float:
     without.
     """
     least = objective.quality_min or 0.0
-    return max(least, found + 1e-6) if objective.goal == "quality" else least
+    return max(least, found + MORE) if objective.goal == "quality" else least
 
 
 def _starts(only: Search, found: Found) -> Iterator[Deployment]:

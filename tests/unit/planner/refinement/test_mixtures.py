@@ -19,7 +19,7 @@ from cascadia.planner.baselines.compare import ours
 from cascadia.planner.baselines.single_model import searched
 from cascadia.planner.plan import PlanResult, open_search, routings_of
 from cascadia.planner.refinement import best as ways
-from cascadia.planner.refinement.mixed_search import capable, mixtures
+from cascadia.planner.refinement.mixed_search import capable, least_quality, mixtures
 from cascadia.planner.refinement.refine import rank
 from cascadia.planner.replay.replay import gate_decisions, replay
 from cascadia.planner.search.context import start_search
@@ -90,6 +90,19 @@ def test_where_quality_is_sought_mixtures_of_all_qualities_are_looked_at() -> No
     assert found.lower.min() >= least
     lower = np.sort(found.lower)
     assert np.diff([least, *lower, most]).max() < (most - least) / 10
+
+
+def test_models_that_are_equally_good_are_not_mixed_for_the_last_digit_of_a_bound() -> None:
+    """The mixture of two models whose answers are all worth 80 had a bound of 77.38057, either alone 77.38056, and so
+    both were deployed."""
+    given = replace(coarse(), objective=Objective("quality", 0.95, None, 60.0))
+    equal = np.full_like(given.quality.score, 80.0)
+    given = replace(given, quality=replace(given.quality, score=equal, quality=equal))
+    with ThreadPoolExecutor(2) as threads:
+        search = start_search(given, routings_of(given)[0], threads)
+        best = float(search.routings.lower.max())
+        assert capable(search, best - 0.01) is not None
+        assert capable(search, least_quality(given.objective, best)) is None
 
 
 @pytest.mark.long
