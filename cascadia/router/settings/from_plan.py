@@ -183,7 +183,8 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     """
     known = {stage.name: stage for stage in files.stages}
     deployed = [stage.name for stage in plan.stages if stage.deployed]
-    addresses = {name: [r.url for r in known[name].replicas] for name in deployed if name in known}
+    group = {stage.name: stage.group or stage.name for stage in plan.stages}
+    addresses = {group[name]: [r.url for r in known[name].replicas] for name in deployed if name in known}
     if files.judge is not None and files.judge.stage is not None and plan.asks_judge:
         addresses[JUDGE] = [replica.url for replica in files.judge.stage.replicas]
     if plan.foresight and files.foresight is not None and files.foresight.stage is not None:
@@ -191,8 +192,8 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     told = settings_of(plan, addresses, "plan", None)
     if told.judge is not None and files.judge is not None:
         _refuse_another(plan.judge, told.judge, files.judge)
-    groups = {stage.name: stage.replicas for stage in plan.stages}
-    stages = tuple(_planned(known[stage.name], stage, groups[stage.name]) for stage in told.stages)
+    replicas = {stage.name: stage.replicas for stage in plan.stages}
+    stages = tuple(_planned(known[stage.name], stage, replicas[stage.name]) for stage in told.stages)
     if told.cost_unit == files.cost_unit is not None:
         # Another plan uses the GPUs otherwise. Costs on a scale of the files' own stay.
         costs = {stage.name: stage.cost for stage in told.stages}
@@ -209,9 +210,19 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
         names=told.names,
         mixture=told.mixture,
         gears=told.gears,
+        groups=_with_policies(files.groups, told.groups),
         planned=told.planned,
         when_overloaded=files.when_overloaded if plan.under_load is None else told.when_overloaded,
     )
+
+
+def _with_policies(
+    files: Sequence[GroupSettings], told: Sequence[GroupSettings]
+) -> tuple[GroupSettings, ...]:
+    """Groups of a plan, as `files` serve who names a stage; those of `files` where it has none."""
+    own = {group.name: group for group in files}
+    put = (replace(own.get(group.name, group), policies=group.policies) for group in told)
+    return tuple(put) or tuple(files)
 
 
 def _refuse_another(planned: JudgePlan, told: JudgeSettings, file: JudgeSettings) -> None:
@@ -251,6 +262,7 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         replicas=replicas,
         threshold=told.threshold,
         max_model_len=told.max_model_len,
+        max_tokens=told.max_tokens or file.max_tokens,
         balancing=balancing,
         latency_max_s=file.latency_max_s or told.latency_max_s,
         load=told.load,

@@ -29,6 +29,7 @@ from cascadia.router.settings.model import (
 from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.plans import POOLS, plan, stage
 from cascadia_judge.llm.prompt import PROMPT_VERSION
+from tests.unit.planner.policies.one_pass_plans import planned as planned_one_pass
 
 CERTAINTY = JudgePlan(
     "certainty", "router", None, engine="vllm", quantization=None, max_model_len=0, replicas=()
@@ -98,6 +99,29 @@ def test_whom_a_stage_skips_is_the_plans_where_it_foresaw_anything_else_the_file
     assert [stage.skip_below for stage in under_plan(files, old).stages] == [20.0, None]
     assert [stage.skip_below for stage in under_plan(files, never).stages] == [None, None]
     assert [stage.skip_below for stage in under_plan(files, skipping).stages] == [20.0, None]
+
+
+def test_a_plan_put_bounds_answers_that_nobody_else_bounds() -> None:
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"]}
+    one = ReplicaGroup("h100", 1, 1, 1, 1.0)
+    free, bound = (
+        plan([stage("small", one, max_tokens=most), stage("large", one)], POOLS, CERTAINTY)
+        for most in (None, 300)
+    )
+    put = under_plan(settings_of(free, urls, "plan.json"), bound)
+    assert [each.max_tokens for each in put.stages] == [300, None]
+    assert [each.max_tokens for each in under_plan(put, free).stages] == [300, None]
+
+
+def test_a_plan_put_brings_its_policies_to_the_workers_of_the_files() -> None:
+    planned = planned_one_pass().plan
+    urls = [f"http://h:{8100 + number}" for number in range(planned.gpus)]
+    files = settings_of(planned, {"guard": urls}, "plan.json")
+    sooner = replace(planned, policies=(replace(planned.policies[0], slo_s=0.05),))
+    put = under_plan(files, sooner)
+    assert [group.policies for group in put.groups] == list(sooner.policies)
+    assert put.groups[0].stages == files.groups[0].stages
+    assert [stage.replicas for stage in put.stages] == [stage.replicas for stage in files.stages]
 
 
 def test_a_plan_with_foresight_needs_the_address_of_its_heads_and_where_it_judges_nobody_no_judge() -> None:
