@@ -16,6 +16,8 @@ FORMAT_VERSION = 3
 """2 added `skip_below`; 3 `stability`, `headroom`, `load`, `foresight`, `mixture`; older plans are read as
 saying nothing of these."""
 
+MOST_PLACES = 100_000
+"""Requests that a replica may have, of those that a router's file tells."""
 ASKS_NONE = 101.0
 """`skip_below` of a stage that is never asked, whatever the question: above all that can be foreseen."""
 
@@ -610,14 +612,15 @@ class Plan:
         own = self.thresholds, self.skip_below
         return (own,) if self.mixture is None else (own, (self.mixture.thresholds, self.mixture.skip_below))
 
-    def places(self, name: str, max_num_seqs: int) -> int:
+    def places(self, name: str, config: EngineConfig) -> int:
         """Requests that a replica of a stage, or of the judge, has at most.
 
-        Its engine's batch and as many in its queue, so that it never waits for the router; its batch alone where
-        requests wait at the router for the replica that suits them.
+        Its engine's batch, of all its ranks, and as many in its queue, so that it never waits for the router; its batch
+        alone where requests wait at the router for the replica that suits them. No more than a router's file takes.
         """
+        batch = config.max_num_seqs * config.attention_dp
         matched = any(stage.name == name and stage.balancing == "matching" for stage in self.stages)
-        return max_num_seqs if matched else 2 * max_num_seqs
+        return min(batch if matched else 2 * batch, MOST_PLACES)
 
     def stage_document(self, name: str) -> dict[str, Any]:
         """Entries of a stage in a router's file beside its addresses, its threshold and its price.

@@ -132,7 +132,7 @@ def _unit(plan: Plan, members: Sequence[EngineGroup]) -> dict[str, Any]:
         "model": first.model,
         "engine": first.engine,
         "engineVersion": VERSION[first.engine],
-        "maxConcurrency": plan.places(first.served_name, first.config.max_num_seqs),
+        "maxConcurrency": plan.places(first.served_name, first.config),
         "drainSeconds": first.drain_s,
         "modelsVolume": is_path(first.loads),
         "groups": [_group(group, _share(group, members)) for group in members],

@@ -186,9 +186,7 @@ def _launch(
         cores,
         *times,
         capacity_rps=capacity_rps(plan, name, group),
-        max_concurrency=engine.max_concurrency
-        if engine is not None
-        else plan.places(name, unit.config.max_num_seqs),
+        max_concurrency=engine.max_concurrency if engine is not None else plan.places(name, unit.config),
         learns=group.learns,
     )
 

@@ -6,7 +6,7 @@ from typing import Any
 from cascadia import __version__
 from cascadia.domain.plan import Plan
 from cascadia.render.compose.engines import engine_services
-from cascadia.render.compose.router_file import router_document
+from cascadia.render.compose.router_file import replicas_document, router_document
 from cascadia.render.engine_groups import JUDGE as SERVED_JUDGE
 from cascadia.render.engine_groups import EngineGroup
 from cascadia.render.engines import HTTP_PORT
@@ -58,7 +58,7 @@ def _router_document(plan: Plan, running: Sequence[Process]) -> dict[str, Any]:
     if judge.kind == "probe":
         raise probes_refused("compose starts no probes")
     if judge.kind == "llm":
-        at: list[dict[str, Any]] = [{"url": url} for url in urls.get(SERVED_JUDGE, ())]
+        at = replicas_document(plan, SERVED_JUDGE, judge, urls.get(SERVED_JUDGE, ()))
         model = SERVED_JUDGE
         if not judge.replicas:
             model = judge.model or SERVED_JUDGE

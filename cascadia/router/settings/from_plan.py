@@ -78,7 +78,7 @@ def settings_of(
             )
             for stage in deployed
         ),
-        judge=_judge(plan.judge, addresses) if plan.asks_judge else None,
+        judge=_judge(plan, addresses) if plan.asks_judge else None,
         foresight=_foresight(addresses) if plan.foresight else None,
         names=tuple(stage.name for stage in plan.stages),
         mixture=_mixture(plan),
@@ -100,7 +100,7 @@ def _stage_replicas(
         return _replicas(
             stage.group or stage.name,
             stage.replicas,
-            plan.places(stage.name, stage.config.max_num_seqs),
+            plan.places(stage.name, stage.config),
             addresses,
         )
     return (external_replica(stage.name, stage.external, addresses.get(stage.name, ()), environment),)
@@ -273,11 +273,12 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
     )
 
 
-def _judge(judge: JudgePlan, addresses: Addresses) -> JudgeSettings | None:
+def _judge(plan: Plan, addresses: Addresses) -> JudgeSettings | None:
+    judge = plan.judge
     if judge.kind == "llm":
         check_prompt(judge.prompt_version, "plan.judge.prompt_version")
     if JUDGE in addresses:
-        replicas = _replicas(JUDGE, judge.replicas, 2 * judge.config.max_num_seqs, addresses)
+        replicas = _replicas(JUDGE, judge.replicas, plan.places(JUDGE, judge.config), addresses)
         if judge.kind == "embedding":
             return JudgeSettings("embedding", StageSettings(JUDGE, JUDGE, replicas))
         # A judge of ours is served as `judge`, one elsewhere under its own name.

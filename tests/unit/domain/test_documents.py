@@ -19,6 +19,7 @@ from cascadia.domain.plan import (
 from cascadia.domain.planned import planned_document
 from cascadia.domain.policy import Policies, Policy, PolicyRow
 from cascadia.testing.plans import FRONTIER_API, NO_JUDGE, POOLS, plan, stage
+from cascadia_sim.iteration.engine_config import EngineConfig
 
 ONE = ReplicaGroup("h100", tp=1, pp=1, count=1, share=1.0)
 GATE = ExitPlan(512, 70.0, left=0.4)
@@ -54,7 +55,15 @@ def test_requests_wait_at_the_router_only_for_a_stage_that_matches_them() -> Non
     made = of(
         stage("a", ONE, balancing="earliest-finish"), stage("b", ONE, balancing="matching"), stage("c", ONE)
     )
-    assert [made.places(name, 64) for name in ("a", "b", "c", "judge")] == [128, 64, 128, 128]
+    few = EngineConfig(max_num_seqs=64)
+    assert [made.places(name, few) for name in ("a", "b", "c", "judge")] == [128, 64, 128, 128]
+
+
+def test_each_rank_that_attends_to_requests_of_its_own_has_room_for_as_many() -> None:
+    made = of(stage("a", ONE), stage("b", ONE, balancing="matching"), stage("c", ONE))
+    ranks = EngineConfig(max_num_seqs=64, attention_dp=8)
+    assert [made.places(name, ranks) for name in ("a", "b")] == [1024, 512]
+    assert made.places("a", EngineConfig(max_num_seqs=65_536, max_num_batched_tokens=65_536)) == 100_000
 
 
 def test_loads_are_told_to_four_digits_where_gears_go_by_them() -> None:

@@ -9,10 +9,12 @@ import yaml
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import JudgePlan, Plan, ReplicaGroup
+from cascadia.domain.plan import JudgePlan, LatencyLine, Plan, ReplicaGroup
 from cascadia.render import render
 from cascadia.router.settings.file import read_settings
+from cascadia.router.settings.from_plan import settings_of
 from cascadia.testing.plans import FRONTIER_API, plan, stage
+from cascadia_sim.iteration.engine_config import EngineConfig
 from tests.unit.render.manifests import documents
 
 ONE = ReplicaGroup("h100", 1, 1, 1, 1.0)
@@ -59,6 +61,23 @@ def test_the_router_asks_every_engine_at_its_services_name(tmp_path: Path) -> No
     assert router["depends_on"] == engines
     assert router["read_only"]
     assert router["cap_drop"] == ["ALL"]
+
+
+def test_the_router_is_told_what_the_plan_says_of_each_replica(tmp_path: Path) -> None:
+    learnt = replace(ONE, latency=LatencyLine(0.125, 0.0005, 0.0225, 0.00008))
+    small = stage("small", learnt, balancing="earliest-finish", config=EngineConfig(max_num_seqs=16))
+    unequal = replace(ONE, share=0.25), ReplicaGroup("h100", 2, 1, 1, 0.75)
+    judge = judged("llm", "self-hosted", *unequal, model="org/judge").judge
+    found = plan([small, stage("medium"), stage("large", replace(ONE, count=2))], ONE_NODE, judge)
+    settings = heard(composed(found), tmp_path)
+    units = {unit.name: unit for unit in (*settings.stages, settings.judge.stage)}
+    addresses = {name: [replica.url for replica in unit.replicas] for name, unit in units.items()}
+    told = settings_of(found, addresses, "plan", None)
+    assert told.judge is not None
+    assert told.judge.stage is not None
+    assert settings.names == told.names
+    for unit in (*told.stages, told.judge.stage):
+        assert units[unit.name].replicas == unit.replicas
 
 
 @pytest.mark.parametrize(
