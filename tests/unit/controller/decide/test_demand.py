@@ -88,6 +88,14 @@ def test_the_span_is_from_the_first_request_to_the_last() -> None:
     assert trace_to_plan(once, 5, 1.0).arrival_s.tolist() == [0.0]
 
 
+def test_requests_that_come_like_clockwork_are_taken_to_come_by_chance() -> None:
+    """Two minutes of them tell little of how steadily they will come."""
+    came_s = np.arange(0.0, 121.0)
+    ones = np.ones(121, np.int64)
+    expected = (121 + 1.645 * np.sqrt(121)) / 120
+    assert rate_to_plan_rps(Samples(came_s, ones, ones)) == pytest.approx(expected)
+
+
 def test_traffic_of_more_requests_than_are_simulated_is_played_once() -> None:
     n = MOST_REQUESTS + 1
     ones = np.ones(n, np.int64)

@@ -56,6 +56,7 @@ def test_the_score_that_came_with_the_answer_decides(
         assert answer.headers["x-cascadia-stage"] == stage
         # Nobody was asked for the verdict.
         assert len(small.requests) == 1
+        assert "cascadia_skip_below" not in small.requests[0]
         assert len(large.requests) == (stage == "large")
         told = [line for line in metrics.splitlines() if line.startswith("cascadia_judge_failures_total{")]
         assert told == (

@@ -259,14 +259,15 @@ def test_a_batch_waits_for_its_least_length_but_not_for_ever() -> None:
     run(main)
 
 
-def test_who_leaves_is_left_out_and_the_others_are_answered() -> None:
+@pytest.mark.parametrize("model", ["intent", "cascadia"])
+def test_who_leaves_is_left_out_and_the_others_are_answered(model: str) -> None:
     async def main() -> None:
         slow = Slow()
         async with started(slow.engine), running(settings([slow.engine], greedy(), SECTION)) as router:
             batcher = router.router.active_plan.batchers["intent"]
-            first = ask(router, "0")
+            first = ask(router, "0", model)
             await until(lambda: len(slow.batches) == 1)
-            tasks = [ask(router, str(n)) for n in range(1, 4)]
+            tasks = [ask(router, str(n), model) for n in range(1, 4)]
             await until(lambda: batcher.waiting == 3)
             tasks[1].cancel()
             await until(lambda: len(router.lines) == 1)
