@@ -254,16 +254,19 @@ def _pools(plan: Plan, base: Values) -> dict[str, PoolGpus]:
 
 
 def _serving(unit: Unit, stage: str, serving: Iterable[Serving]) -> Unit:
-    """The unit with the groups that serve, their number and their share."""
+    """The unit with the groups that serve, their number and their share; of those planned, with what balancing begins
+    with."""
     capacities: dict[str, list[float]] = {}
     for replica in serving:
         if replica.stage == stage:
             capacities.setdefault(replica.group, []).append(replica.capacity_rps)
     if not capacities:
         return unit
+    learns = {group["name"]: group["learns"] for group in unit["groups"] if "learns" in group}
     # The share is of each address: it stays as it is when others come and go.
     groups = [
         {"name": name, "replicas": len(found), "share": sum(found)}
+        | ({"learns": learns[name]} if name in learns else {})
         for name, found in sorted(capacities.items())
     ]
     return {**unit, "groups": groups}
