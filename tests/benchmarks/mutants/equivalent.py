@@ -15,6 +15,18 @@ class Equivalent:
 
 EQUIVALENT = (
     Equivalent(
+        "cascadia/controller/decide/agreement.py",
+        "for one, other in zip(spec.stages, plan.stages, strict=True):",
+        "for one, other in zip(spec.stages, plan.stages, strict=False):",
+        "both have the same names by then",
+    ),
+    Equivalent(
+        "cascadia/router/access/spend_books.py",
+        "self._me = secrets.token_hex(8)",
+        "self._me = secrets.token_hex( 16)",
+        "a name that nobody else has, however long",
+    ),
+    Equivalent(
         "cascadia/planner/search/composition.py",
         "rank = min(n - 1, int(np.ceil(quantile * n)) - 1)",
         "rank = min(n - 0, int(np.ceil(quantile * n)) - 1)",

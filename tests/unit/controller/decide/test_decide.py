@@ -109,6 +109,11 @@ def test_a_plan_for_gpus_that_have_gone_is_left() -> None:
     decision = decide(situation(gpus={"h100": 4}, candidate=forecast(12.0, gpus=4)))
     assert decision.action == "move"
     assert "no longer holds" in decision.why
+    within_noise = in_dollars(100.0, 0.5 * ALIKE)
+    dearer = replace(in_dollars(125.0, 0.0), gpus={"h100": 4})
+    gone = situation(gpus={"h100": 4}, today=within_noise, candidate=dearer)
+    assert decide(gone).action == "move"
+    assert decide(replace(gone, gpus=GPUS)).action == "keep"
 
 
 def test_both_broken_the_smaller_loss_wins() -> None:

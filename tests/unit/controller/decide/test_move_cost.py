@@ -44,7 +44,7 @@ def test_a_kind_takes_the_median_of_its_last_five_starts_or_of_its_stages() -> N
     entries = [
         *(started(SLOW, seconds) for seconds in took),
         Entry(0.0, "step", "drained", {"spec": SLOW.spec, "stage": SLOW.stage}),
-        Entry(0.0, "move", "moved", {"startup_s": 7.0}),
+        Entry(0.0, "move", "moved", {"spec": QUICK.spec, "stage": QUICK.stage, "startup_s": 7.0}),
     ]
     startup_s = measured_startups(entries, 500.0)
     assert [startup_s(kind) for kind in (SLOW, WIDE, QUICK)] == [30.0, 30.0, 500.0]

@@ -273,6 +273,41 @@ def test_months_that_a_wrong_clock_told_do_not_take_the_place_of_this_one(tmp_pa
     assert read_sums(tmp_path / "spend-0.json", "2026-11") == {"k": {"small": 5.0}}
 
 
+def test_a_book_keeps_two_months_before_the_latest(tmp_path: Path) -> None:
+    async def main() -> None:
+        book = FileBook(tmp_path)
+        for month in ("2026-07", "2026-08", "2026-09", "2026-10", "2026-11"):
+            await book.exchange(month, {"k": {"small": 5.0}})
+        await book.close()
+
+    asyncio.run(main())
+    kept = json.loads((tmp_path / "spend-0.json").read_text())
+    assert (kept["month"], set(kept["earlier"])) == ("2026-11", {"2026-09", "2026-10"})
+
+
+def test_a_book_that_fails_as_nobody_thought_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Odd:
+        asked = 0
+
+        async def exchange(self, month: str, mine: Any) -> dict[str, dict[str, float]]:
+            self.asked += 1
+            if self.asked == 2:
+                raise ZeroDivisionError("as nobody thought")
+            return {"k": {"small": 5.0}} if self.asked > 2 else {}
+
+        async def close(self) -> None: ...
+
+    async def main() -> None:
+        spending = Spending(wall=lambda: NOVEMBER)
+        await spending.start(Odd())
+        await until(lambda: spending.total_usd("k") == 5.0)
+        await spending.stop()
+
+    monkeypatch.setattr("cascadia.router.access.spend.EVERY_S", 0.01)
+    monkeypatch.setattr("cascadia.router.access.spend.QUIET_S", 0.0)
+    asyncio.run(main())
+
+
 def test_a_clock_that_jumps_into_another_month_and_back_forgives_nothing(tmp_path: Path) -> None:
     async def main() -> None:
         now = [NOVEMBER]

@@ -53,6 +53,9 @@ def test_prompts_that_no_engine_counted_are_as_long_as_the_turn_befores_or_as_th
     ]
     record(*steps).close(200, None, 12.0)
     assert [step.input_tokens for step in steps] == [10, 17, 17, 0]
+    short = Step("a", 10.0, output_tokens=3)
+    Record({"status": 200}, 10.0, steps=[short], body=b"{}").close(200, None, 12.0)
+    assert short.input_tokens == 1
 
 
 @pytest.mark.parametrize(("outcome", "read"), [("", 10), ("deadline", 10), ("reset", 0), ("refused", 0)])
