@@ -48,7 +48,7 @@ def admin() -> Iterator[httpx.Client]:
     thread.start()
     assert ready.wait(60)
     base, header = found[0]
-    with httpx.Client(base_url=f"{base}/admin/", headers=header, trust_env=False) as client:
+    with httpx.Client(base_url=f"{base}/admin/", headers=header, trust_env=False, timeout=60) as client:
         yield client
     ended.set()
     thread.join(timeout=60)
