@@ -77,14 +77,14 @@ def just_carrying(search: Search, usd_needed: Floats) -> list[Deployment]:
     Options and the integer program share a stage out in whole levels, so that few unequal replicas seem to carry less
     than they do, and know loads up to `STABLE_SHARE` only. `usd_needed` ($/h) is about what each routing needs.
     """
-    names = tuple(pool.name for pool in search.problem.cluster.pools)
+    nodes = tuple((pool.name, pool.nodes) for pool in search.problem.cluster.pools)
     known: dict[object, Deployment | None] = search.memory.setdefault("just carrying", {})
     found: list[Deployment] = []
     for routing in _worth_a_covering(search, usd_needed):
         for factor in FACTORS:
             if search.deadline.leaves_out("deployments that just carry the traffic"):
                 return found
-            if (key := (names, routing, factor)) not in known:
+            if (key := (nodes, routing, factor)) not in known:
                 known[key] = cheapest_carrying(search, routing, factor)
             if (d := known[key]) is not None:
                 found.append(d)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations
+from math import ceil, log2
 
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.problem import Problem
@@ -22,11 +23,16 @@ from cascadia.planner.deployment.deployment import Deployment
 from cascadia.planner.deployment.joined import Joined
 from cascadia.planner.refinement.batch_tokens import rebudgeted, takes_as, with_fewest
 from cascadia.planner.refinement.refine import Candidate, Effort, effort_for, rank, refine
+from cascadia.planner.refinement.shortlist import usd_needed
 from cascadia.planner.refinement.thrift import Thrift, cheapest_beside, seeks
 from cascadia.planner.search.bilevel import BilevelResult, Solver, bilevel
-from cascadia.planner.search.context import Search, on_pools
+from cascadia.planner.search.context import Search, allowed, on_pools
+from cascadia.planner.search.reference_tables import References
 
 EVERY = 3
+
+FEW_NODES, AFFORDED = 8, 2.0
+"""Nodes that are looked at however little they cost, and times the least cost beyond which no more are."""
 
 ONCE_MORE = 0.5
 """Share of the time after the single pools' searches for the best of them, where its part of the time cut it short."""
@@ -72,7 +78,10 @@ def best_of_parts(
 
     def look(part: Search, names: Names, starts: Sequence[Deployment]) -> None:
         nonlocal loop, thrift
-        one = searched(part, solver_of, effort, progress, starts)
+        few = on_few_nodes(part)
+        one = searched(few or part, solver_of, effort, progress, starts)
+        if few is not None and one.best is None:
+            one = searched(part, solver_of, effort, progress, starts)
         mine = tried.setdefault(names, {})
         mine.update((c.deployment.key, c) for c in one.candidates)
         loop = one.loop
@@ -121,6 +130,32 @@ def best_of_parts(
         thrift = thrift if chosen is thrift.best else None
     search = (rebudgeted(search, chosen.deployment) if chosen else None) or search
     return Found(chosen, tuple(_all_within(tried, everywhere).values()), search, loop, thrift)
+
+
+def on_few_nodes(search: Search) -> Search | None:
+    """Where least cost is sought, the search on as many nodes as `AFFORDED` times the least that the traffic costs buys
+    of each pool; None where that is all there are. What costs more is not looked at for as long as anything else keeps
+    the bounds, so that a plan is neither sought for longer, nor another, for there being more nodes.
+    """
+    problem = search.problem
+    pools = problem.cluster.pools
+    rents = problem.cluster.budget_usd_per_hour is not None
+    if problem.objective.goal != "cost" or rents or all(pool.nodes <= FEW_NODES for pool in pools):
+        return None
+    few = on_pools(search, [replace(pool, nodes=min(pool.nodes, FEW_NODES)) for pool in pools])
+    if few is None or not (good := allowed(few)).any():
+        return None
+    least_usd = float(usd_needed(References.of(few))[good].min())
+    bought = [_bought(pool, AFFORDED * least_usd) for pool in pools]
+    return on_pools(search, bought) if bought != list(pools) else None
+
+
+def _bought(pool: Pool, usd_per_hour: float) -> Pool:
+    """The pool with as many nodes as that buys, a power of two: parts of a cluster then share their tables."""
+    if pool.usd_per_node_hour <= 0:
+        return pool
+    nodes = max(FEW_NODES, 1 << ceil(log2(max(usd_per_hour / pool.usd_per_node_hour, 1.0))))
+    return replace(pool, nodes=min(pool.nodes, nodes))
 
 
 def _all_within(tried: dict[Names, Tried], names: Names) -> Tried:

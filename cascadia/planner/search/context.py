@@ -173,12 +173,15 @@ def restricted(search: Search, routings: Routings) -> Search:
 
 
 def on_pools(search: Search, pools: Sequence[Pool]) -> Search | None:
-    """The same search with only these pools to deploy on; None where a stage, or the judge, fits on none of them.
+    """The same search with only these pools, or nodes of them, to deploy on; None where a stage, or the judge, fits on
+    none of them.
 
     Tables, and all that was simulated, stay: they do not depend on what else there is.
     """
-    names = {pool.name for pool in pools}
-    shapes_ = {s: tuple(c for c in choices if c.pool in names) for s, choices in search.shapes.items()}
+    gpus = {pool.name: pool.gpus for pool in pools}
+    shapes_ = {
+        s: tuple(c for c in choices if c.gpus <= gpus.get(c.pool, 0)) for s, choices in search.shapes.items()
+    }
     if not all(shapes_.values()):
         return None
     problem = replace(search.problem, cluster=replace(search.problem.cluster, pools=tuple(pools)))

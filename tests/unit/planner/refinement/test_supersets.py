@@ -10,18 +10,20 @@ import pytest
 from cascadia.domain.cluster import Cluster
 from cascadia.domain.deadline import Deadline
 from cascadia.domain.objective import Objective
+from cascadia.domain.problem import Problem
 from cascadia.planner.allocation.demand import Replicas
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.simulation import Simulator
 from cascadia.planner.plan import routings_of
 from cascadia.planner.refinement.certified import best_certified
 from cascadia.planner.refinement.state import Refinement
-from cascadia.planner.refinement.supersets import best_of_parts
+from cascadia.planner.refinement.supersets import FEW_NODES, best_of_parts, on_few_nodes
 from cascadia.planner.search.context import start_search
 from cascadia.planner.search.reference_tables import References
 from cascadia.planner.search.solver import solver
+from cascadia_traces.trace import Trace
 from tests.benchmarks.supersets import FEW, KINDS, SOME, best_value, drawn, worse
-from tests.unit.planner.problems import LARGE, NODE, problem, traffic
+from tests.unit.planner.problems import LARGE, NODE, briefly, problem, traffic
 
 CASES = 2
 """Here; tests/e2e/test_plans_at_length.py goes on."""
@@ -49,6 +51,38 @@ def test_none_of_three_pools_and_no_pair_is_better_than_all() -> None:
     pools = whole.cluster.pools
     for kept in [pools[:1], pools[1:2], pools[2:], pools[:2], pools[1:], (pools[0], pools[2])]:
         assert all_of_them <= best_value(replace(whole, cluster=Cluster(kept)), FEW) + 1e-9
+
+
+CHEAPLY = Objective("cost", 0.95, 52.0, 9.0)
+
+
+def offered(nodes: int, trace: Trace | None = None, objective: Objective = CHEAPLY) -> Problem:
+    trace = trace or traffic(80, 20.0)
+    return problem(trace=trace, pools=(replace(NODE, nodes=nodes),), objective=objective)
+
+
+@pytest.mark.parametrize(
+    ("given", "looked_at"),
+    [
+        (offered(64), FEW_NODES),
+        (offered(FEW_NODES), None),
+        (offered(64, traffic(2000, 1000.0)), 16),
+        (offered(64, objective=Objective("latency", 0.95, 52.0)), None),
+        (offered(64, objective=replace(CHEAPLY, quality_min=100.0)), None),
+    ],
+)
+def test_least_cost_is_sought_among_the_nodes_that_it_may_buy(given: Problem, looked_at: int | None) -> None:
+    with ThreadPoolExecutor(1) as threads:
+        few = on_few_nodes(start_search(given, routings_of(given)[0], threads))
+    assert (few and few.problem.cluster.pools[0].nodes) == looked_at
+
+
+@pytest.mark.long
+def test_nodes_beyond_what_least_cost_buys_change_nothing() -> None:
+    """In the same time 800 GPUs had a dearer plan than 192: the cheapest of many replicas was looked for among all."""
+    some, many = briefly(offered(2 * FEW_NODES)), briefly(offered(16 * FEW_NODES))
+    assert some.fastest.deployment.key == many.fastest.deployment.key
+    assert many.plan.cluster.gpus == 16 * FEW_NODES * NODE.gpus_per_node
 
 
 @pytest.mark.long
