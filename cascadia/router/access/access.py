@@ -96,6 +96,11 @@ class Reservation(Struct, eq=False):
             self.stream = StreamUsage()
         self.stream.add(part)
 
+    def counted(self, tokens: int) -> None:
+        """The engine counted the live stream, which is no longer estimated."""
+        self.spent = (self.spent or 0) + tokens
+        self.stream = None
+
     @property
     def written(self) -> int:
         """Tokens out of a live stream, by estimate."""

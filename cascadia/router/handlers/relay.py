@@ -5,11 +5,11 @@ from time import monotonic
 
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Headers
-from cascadia.router.openai.answers import DONE, usage_at_end
+from cascadia.router.openai.answers import DONE, Usage, usage_at_end
 from cascadia.router.openai.bounded import SMALL_BYTES, slices, turn_after
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.requests import Api
-from cascadia.router.openai.responses import ENDED
+from cascadia.router.openai.responses import ENDED, usage_told_in
 from cascadia.router.openai.rewrite import Noting
 from cascadia.router.openai.whole_events import WholeEvents
 from cascadia.router.replicas.results import Live
@@ -60,7 +60,8 @@ async def relay(
         ok = told is None or told.status < 500
         held = passed.held
         rest = noting.part(held) + noting.rest() if noting else held
-        _told(step, stage, tail, passed.events, exchange)
+        usage = passed.usage if passed.response else usage_at_end(tail)
+        _told(step, stage, usage, passed.events, exchange)
         if told is None:
             stage.admission.times.took(monotonic() - live.started_s)
         exchange.last_part(rest)
@@ -91,7 +92,8 @@ async def relay(
 
 
 class _Passed:
-    """Parts of a stream that were passed on. `tail` is its end; `told` the failure that a response ends with."""
+    """Parts of a stream that were passed on. `tail` is its end; `told` the failure that a response ends with, `usage`
+    what it tells where no `noting` reads it."""
 
     __slots__ = (
         "_ended",
@@ -103,6 +105,7 @@ class _Passed:
         "response",
         "tail",
         "told",
+        "usage",
     )
 
     def __init__(self, exchange: Exchange, noting: Noting | None, *, response: bool) -> None:
@@ -111,6 +114,7 @@ class _Passed:
         self.response = response
         self._ended = False
         self.told: ToldFailure | None = None
+        self.usage: Usage | None = None
         self._events = self._seen_bytes = 0
         # A part may end within an event: half of one is held back, so that an error event after it can be read.
         self._whole = WholeEvents()
@@ -119,7 +123,8 @@ class _Passed:
     def at_once(self, data: bytes) -> bool:
         """Passes a part on, if that keeps nobody waiting; else False."""
         exchange, noting = self._exchange, self._noting
-        if exchange.behind or (noting is not None and len(data) + len(self._whole) > SMALL_BYTES):
+        reads = noting is not None or self.response
+        if exchange.behind or (reads and len(data) + len(self._whole) > SMALL_BYTES):
             return False
         whole = self._taken(data)
         out = whole if noting is None else noting.part(whole)
@@ -151,6 +156,8 @@ class _Passed:
             self._ended = any(found(tail) for found in ENDED)
             # Now, while its last event is there whole.
             self.told = failed_response(bytes(tail)) if self._ended else None
+        if self._ended and self._noting is None:
+            self.usage = usage_told_in(whole) or self.usage
         # Cut at twice its size, not at each part: that would copy it as often.
         if len(tail) > 2 * TAIL_BYTES:
             self._look()
@@ -184,16 +191,17 @@ def _estimate(step: Step, parts: int, exchange: Exchange) -> None:
     step.output_tokens = max(parts, 0 if exchange.reservation is None else exchange.reservation.written)
 
 
-def _told(step: Step, stage: Stage, tail: bytes, parts: int, exchange: Exchange) -> None:
+def _told(step: Step, stage: Stage, usage: Usage | None, parts: int, exchange: Exchange) -> None:
+    """Notes an answer that came to its end. `usage` is its engine's, as the client got it where it asked for that."""
     step.answered_at_s = monotonic()
     if not step.counted:
-        # A client that asked for usage got it in the last event before the end.
-        usage = usage_at_end(tail)
         if usage is None:
             _estimate(step, parts, exchange)
         else:
             step.used(*usage)
             stage.metered(usage)
+    if step.counted and exchange.reservation is not None:
+        exchange.reservation.counted(step.tokens)
     stage.learn(step, step.output_tokens)
     if step.tpot_s is not None:
         stage.metrics.tpot.observe(step.tpot_s)

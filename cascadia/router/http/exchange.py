@@ -55,6 +55,9 @@ class Admitted(Protocol):
     def passed(self, part: bytes) -> None:
         """A part of a live stream, of whole events, went to the client."""
 
+    def counted(self, tokens: int) -> None:
+        """Its engine counted the live stream: so many, beside what was `spent` before."""
+
     def charge(self, stage: str, usd: float) -> None:
         """Charges what its engines' tokens at `stage` cost."""
 

@@ -141,6 +141,18 @@ def final_usage(data: bytes) -> Usage | None:
         return Usage()
 
 
+def usage_told_in(part: bytes) -> Usage | None:
+    """Usage that whole events of a response's stream tell; None where the last is not among them, or tells none."""
+    told: Usage | None = None
+    for data in (data for piece in slices(part) for data in events(piece)):
+        try:
+            told = final_usage(data) or told
+        except UpstreamError:
+            # Whoever passes events on unread passes this one on too.
+            continue
+    return told if told is not None and any(told) else None
+
+
 def _final(decoder: "msgspec.json.Decoder[E]", data: bytes) -> E | None:
     # To read through a long one takes as long as to look for what says that it is the last.
     if len(data) <= SMALL_BYTES and not any(found(data) for found in FINALS):

@@ -2,12 +2,19 @@
 
 import asyncio
 import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import generate_latest
 
+from cascadia.router.access.keys import Keyring
+from cascadia.router.settings.model import KeySettings, RouterSettings
 from cascadia.testing.engines import Answer, FakeEngine, begin_stream, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages, until
+from tests.unit.router.access.test_keys import made
 
 
 def response(text: str, **more: Any) -> dict[str, Any]:
@@ -87,6 +94,50 @@ def test_a_held_response_is_released_whole_and_the_last_stages_is_live() -> None
         assert live.headers["x-cascadia-stage"] == "large"
 
     run(main)
+
+
+@pytest.mark.parametrize("text", ["4", "four " * 20_000])
+def test_a_response_straight_from_a_stage_is_counted_as_its_engine_does_streamed_or_not(text: str) -> None:
+    async def main() -> None:
+        key, auth = made()
+        small = FakeEngine(answer=says(text, metadata={"what": "x" * 5000}))
+        async with started(small), running(_priced(small), keyring=Keyring([key])) as up:
+            counted = []
+            for stream in (False, True):
+                before = generate_latest(up.router.metrics.registry)
+                asked = {"model": "small", "input": "What is 2+2?", "stream": stream}
+                answer = await up.client.post("/v1/responses", json=asked, headers=auth)
+                assert answer.status_code == 200
+                await until(lambda: len(up.lines) > len(counted))
+                line = up.lines[-1]
+                after = generate_latest(up.router.metrics.registry)
+                counted.append((line["tokens"], line["written"], *_grown(before, after)))
+        assert counted[0] == ({"small": 13}, {"small": 3}, 10.0, 3.0, 13.0, 0.016)
+        assert counted[1] == counted[0]
+
+    run(main)
+
+
+def _priced(small: FakeEngine) -> RouterSettings:
+    (stage,) = stages(small)
+    of = (replace(stage, price=(1000.0, 2000.0)),)
+    return RouterSettings(of, None, health=QUICK, keys=KeySettings(Path("keys.json")))
+
+
+def _grown(before: bytes, after: bytes) -> Iterator[float]:
+    for name in (
+        'cascadia_stage_tokens_total{direction="input",stage="small"}',
+        'cascadia_stage_tokens_total{direction="output",stage="small"}',
+        'cascadia_key_tokens_total{key="team-a"}',
+        'cascadia_key_usd_total{key="team-a",stage="small"}',
+    ):
+        then, now = (
+            next(
+                (float(line.split()[-1]) for line in told.decode().splitlines() if line.startswith(name)), 0.0
+            )
+            for told in (before, after)
+        )
+        yield round(now - then, 9)
 
 
 @pytest.mark.parametrize(
