@@ -93,7 +93,11 @@ class OnePassCascade:
     async def decide(self, ask: Ask) -> OnePassDecision:
         """Raises `ApiError` where no stage has an answer."""
         ask = replace(ask, other=self.scoring.takes_other())
-        return await (self._classified(ask) if ask.api == "classify" else self._ranked(ask))
+        decision = await (self._classified(ask) if ask.api == "classify" else self._ranked(ask))
+        if decision.stopped is not None and decision.stage is not None:
+            # Nobody accepted it, and the client gets it all the same.
+            decision.stage.metrics.accepted.inc()
+        return decision
 
     async def _classified(self, ask: Ask) -> OnePassDecision:
         items = inputs_of(ask.fields)

@@ -105,6 +105,24 @@ def test_who_has_no_time_left_for_a_slow_stage_has_the_answer_before_it() -> Non
     run(main)
 
 
+def test_an_answer_that_is_given_because_no_better_one_could_be_had_is_counted_for_its_stage() -> None:
+    async def broken(_: FakeEngine, __: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 500, b"{}")
+
+    async def main() -> None:
+        engines = small(), FakeEngine(answer=broken)
+        async with started(*engines), running(two(*engines)) as router:
+            accepted = router.router.metrics.accepted.labels
+            assert (await classify(router, input=["easy", "hard"])).headers["x-cascadia-stopped"] == "failed"
+            assert (accepted("small").value, accepted("large").value) == (1.0, 0.0)
+            router.router.stages[1].admission.times.took(60.0)
+            late = await classify(router, input="hard", deadline_ms=30_000)
+            assert late.headers["x-cascadia-stopped"] == "deadline"
+            assert (accepted("small").value, accepted("large").value) == (2.0, 0.0)
+
+    run(main)
+
+
 def test_an_engine_that_refuses_is_passed_on() -> None:
     async def main() -> None:
         engines = small(), small()
