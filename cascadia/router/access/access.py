@@ -110,13 +110,16 @@ class Reservation(Struct, eq=False):
         """Charges what its engines' tokens at `stage` cost to the key."""
         self._account.charge(stage, usd)
 
-    def release(self, *, left: bool) -> None:
-        """Frees what was taken. Where the client `left` before its engines had counted, the estimate stands."""
+    def release(self, *, left: bool, took: int = 0) -> None:
+        """Frees what was taken. Where the client `left` before its engines had counted, the estimate stands.
+
+        It has used no less than it `took` by the log: what the key is charged for is of its limits too."""
         account, used = self._account, self.spent or 0
         if self.stream is not None:
             used += self.stream.tokens(self._prompt_tokens)
         elif left and self.spent is None:
             used = self.taken
+        used = max(used, took)
         account.used.value += used
         if self._alone:
             account.usage.settle(self.taken, used)

@@ -44,6 +44,11 @@ class Record(Struct):
         return None
 
     @property
+    def all_tokens(self) -> int:
+        """Tokens that all turns took, as the log has them once the request is over."""
+        return sum(step.all_tokens for step in self.steps)
+
+    @property
     def ttft_s(self) -> float | None:
         return None if self.first_at_s is None else self.first_at_s - self.started_at_s
 

@@ -136,10 +136,13 @@ class Service:
         self.metrics.running -= 1
         try:
             exchange.close()
-            if exchange.reservation is not None:
-                exchange.reservation.release(left=exchange.left)
-            if record.ask is not None:
-                record.ask.holding.release()
+            try:
+                record.close(exchange.status, exchange.first_at_s, monotonic())
+            finally:
+                if exchange.reservation is not None:
+                    exchange.reservation.release(left=exchange.left, took=record.all_tokens)
+                if record.ask is not None:
+                    record.ask.holding.release()
             self._record(exchange, record)
         except Exception as error:  # noqa: BLE001 (a plan would wait for ever for a request that never ends)
             tell("a request's end is not noted", error)
@@ -294,7 +297,6 @@ class Service:
 
     def _record(self, exchange: Exchange, record: Record) -> None:
         entry = record.entry
-        record.close(exchange.status, exchange.first_at_s, monotonic())
         entry["request_id"] = exchange.request_id.decode("ascii")
         seconds, first_at_s = record.ended_at_s - record.started_at_s, record.first_at_s
         ttft_s = None if first_at_s is None else first_at_s - record.started_at_s

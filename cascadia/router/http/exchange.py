@@ -61,8 +61,8 @@ class Admitted(Protocol):
     def charge(self, stage: str, usd: float) -> None:
         """Charges what its engines' tokens at `stage` cost."""
 
-    def release(self, *, left: bool) -> None:
-        """The request is over; `left`: its client did not wait."""
+    def release(self, *, left: bool, took: int = 0) -> None:
+        """The request is over; `left`: its client did not wait. `took`: tokens of all its turns, as the log has it."""
 
 
 class Exchange(Struct, eq=False):

@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cascadia.router.access.keys import KeyLimits, Keyring
 from cascadia.router.openai.one_pass import ranked_in
-from cascadia.router.settings.model import JudgeSettings
+from cascadia.router.settings.model import JudgeSettings, KeySettings, Task
 from cascadia.testing.engines import Answer, FakeEngine, completion, send, started
 from cascadia.testing.routers import ScriptedGate, run, running, stages, until
+from tests.unit.router.access.test_keys import made
+from tests.unit.router.replicas.test_batcher import SECTION, greedy, settings
 
 TEXT = "four words of it " * 10
 CHAT = {"choices": [{"index": 0, "message": {"role": "assistant", "content": TEXT}, "finish_reason": "stop"}]}
@@ -58,6 +63,50 @@ def test_tokens_are_as_told_or_by_length(
         least, most = tokens
         assert least <= line["tokens"]["small"] <= most
         assert line["written"]["small"] == written
+
+    run(main)
+
+
+LABEL = {"index": 0, "label": "0", "probs": [0.9, 0.1], "num_classes": 2}
+LABELLED = {"id": "c", "object": "list", "created": 1, "model": "m", "data": [LABEL]}
+
+
+@pytest.mark.parametrize(
+    ("task", "asked", "document"),
+    [("rerank", RANKED, [{"score": 0.5, "index": 0}]), ("classify", {"input": "x" * 400}, LABELLED)],
+)
+@pytest.mark.parametrize(
+    ("model", "together"),
+    [("quick", True), ("quick", False), ("intent", True), ("cascadia", True), ("cascadia", False)],
+)
+def test_a_key_s_limits_take_of_what_nobody_counted_as_much_as_the_log_and_its_spend(
+    task: Task, asked: dict[str, Any], document: Any, model: str, *, together: bool
+) -> None:
+    """SGLang's ranking is a list, without usage."""
+
+    async def main() -> None:
+        key, auth = made(limits=KeyLimits(tokens_per_minute=10_000))
+        engine = FakeEngine(answer=says(document))
+        async with started(engine):
+            of = settings([engine], greedy(), SECTION)
+            several = tuple(
+                replace(s, task=task, group=s.group if together else None, price=(1000.0, 0.0))
+                for s in of.stages
+            )
+            of = replace(
+                of, stages=several, groups=of.groups if together else (), keys=KeySettings(Path("k.json"))
+            )
+            async with running(of, keyring=Keyring([key])) as up:
+                answer = await up.client.post(f"/v1/{task}", json={"model": model} | asked, headers=auth)
+                assert answer.status_code == 200
+                counted = up.router.metrics.registry.get_sample_value
+                taken = counted("cascadia_key_tokens_total", {"key": key.name})
+                spent = up.router.access.spending.total_usd(key.id) if up.router.access else 0.0
+        (line,) = up.lines
+        tokens = sum(line["tokens"].values())
+        assert 100 <= tokens <= 140
+        assert taken == tokens
+        assert spent == pytest.approx(tokens / 1000)
 
     run(main)
 
