@@ -15,7 +15,7 @@ and nothing depends on what is told of lengths.
 L_j rises with what a replica has in hand, by as much for all of a kind. So within a kind the least loaded is enough.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import ClassVar, NamedTuple
@@ -163,6 +163,15 @@ class EarliestFinish:
         if found is None:
             found = self.models[kind] = LatencyModel()
         return found
+
+    def told(self, models: Mapping[str, LatencyModel]) -> None:
+        """A new plan has these `models`: kinds of which no answer was seen begin with them.
+
+        Replicas may be of other kinds now, and are looked at anew."""
+        for kind, model in models.items():
+            if not self.model(kind).answers:
+                self.models[kind] = model
+        self._candidates = []
 
     def _expected(self, asked: Asked) -> float:
         """Tokens of each of its answers."""

@@ -57,6 +57,7 @@ def _take_over(stage: Stage, old: Stage) -> list[Replica]:
 def _update(replica: Replica, told: Replica, limits: Limits) -> None:
     """Updates what may change of a replica while it serves."""
     replica.weight = told.weight
+    replica.kind = told.kind
     replica.max_concurrency = told.max_concurrency
     replica.limits = limits
     replica.pool.connect_s = limits.connect_s

@@ -99,6 +99,8 @@ class Stage:
         admission.limits = self.limits
         if self.settings.balancing != old.settings.balancing:
             admission.balanced_by(self.admission.timed or self.admission.balancer)
+        elif admission.timed is not None and self.admission.timed is not None:
+            admission.timed.told(self.admission.timed.models)
         admission.latency_max_s = self.settings.latency_max_s
         self.admission = admission
         self.attempts.inherit(old.attempts)

@@ -15,6 +15,7 @@ from cascadia.dispatch.earliest_finish import SPARE, EarliestFinish
 from cascadia.dispatch.latency_model import TOKENS_A_REQUEST, Coefficients, LatencyModel
 from cascadia.dispatch.output_length import FEWEST
 from cascadia.dispatch.simulated import Known, Simulated
+from cascadia.domain.plan import Balancing
 from cascadia.router.openai.bounded import MOST_SAID
 from cascadia.router.replicas import admission, attempts
 from cascadia.router.replicas.replica import Call
@@ -172,6 +173,44 @@ def test_a_new_plan_goes_on_with_what_was_learnt() -> None:
     after.inherit(before)
     assert after.admission.timed is before.admission.timed
     assert after.admission.latency_max_s == 3.0
+
+
+@pytest.mark.parametrize("balancing", ["earliest-finish", "matching"])
+def test_under_a_new_plan_replicas_are_of_the_kinds_and_begin_with_the_times_that_it_tells(
+    balancing: Balancing,
+) -> None:
+    """As after a restart: one that stays may be another GPU's now, and one that comes of a kind nobody had."""
+
+    async def main() -> None:
+        engines = [FakeEngine(name) for name in "abc"]
+        async with started(*engines):
+            (stage,) = settings(*engines)
+            of = [replace(r, kind="fast", latency=FAST) for r in stage.replicas]
+            before = replace(stage, balancing=balancing, replicas=tuple(of[:2]))
+            async with running((before,)) as up:
+                timed = up.router.stages[0].admission.timed
+                assert timed is not None
+                await up.chat("small")
+                learnt = timed.models["fast"]
+                assert learnt.answers == 1
+                others = [
+                    replace(r, kind=kind, latency=SLOW)
+                    for r, kind in zip(of[1:], ("slow", "new"), strict=True)
+                ]
+                now = replace(up.router.settings, stages=(replace(before, replicas=(of[0], *others)),))
+                up.router.swap(now)
+                (served,) = up.router.stages
+                assert [replica.kind for replica in served.replicas] == ["fast", "slow", "new"]
+                assert served.admission.timed is timed
+                assert timed.models["fast"] is learnt
+                for kind in ("slow", "new"):
+                    assert timed.models[kind].seeded
+                    assert timed.models[kind].coefficients == SLOW
+                await until(lambda: all(replica.state == "ready" for replica in served.replicas))
+                for _ in range(3):
+                    assert (await up.chat("small")).status_code == 200
+
+    run(main)
 
 
 def stage_of(*kinds: str, latency_max_s: float | None = 2.0) -> Stage:
