@@ -40,6 +40,7 @@ from cascadia.router.openai.one_pass import (
 )
 from cascadia.router.openai.pooled import pooled
 from cascadia.router.openai.requests import rewritten
+from cascadia.router.openai.stream_usage import estimated
 from cascadia.router.replicas.batch_queue import Said
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.replica import Call
@@ -119,7 +120,7 @@ class OnePassCascade:
                 # Each input was read once by the first stage: that is what the request itself is long.
                 read = reply.found.usage
             envelope[:] = [reply.found]
-            decision.total = decision.total.plus(reply.found.usage)
+            decision.total = decision.total.plus(Usage(step.input_tokens, step.output_tokens))
             weight, looked_at = stage.settings.earlier_weight, 0
             for at, own in zip(pending, reply.found.parts, strict=True):
                 last_told = told[at]
@@ -168,7 +169,7 @@ class OnePassCascade:
             if reply.found is None:
                 decision.refused = reply
                 return True
-            decision.total = decision.total.plus(reply.found.usage)
+            decision.total = decision.total.plus(Usage(step.input_tokens, step.output_tokens))
             margin = margin_at(reply.found.scores, cut)
             accepted = self._accepts(ask, stage, step, margin, last)
             if accepted or not best or margin >= best[0][2]:
@@ -248,9 +249,10 @@ class OnePassCascade:
         async def read(content_type: bytes, body: bytes) -> Classified:
             return await classified_in(content_type, body, count)
 
-        reply = await stage.buffered(self._call(ask, stage, step, changes), read)
+        call = self._call(ask, stage, step, changes)
+        reply = await stage.buffered(call, read)
         if reply.found is not None:
-            self._note(stage, step, reply.found.usage)
+            self._note(stage, step, reply.found.usage, call.body)
             stage.metrics.left(reply.found.exits)
         return reply
 
@@ -262,11 +264,11 @@ class OnePassCascade:
                 return Reply(said.status, said.content_type, said.body)
             # The batcher has read it once, and counted it for the stage.
             found = ranked_in(JSON_TYPE, said[0].raw)
-            step.used(*found.usage)
+            _used(step, found.usage, call.body)
             return Reply(200, JSON_TYPE, found.body, found)
         reply = await stage.buffered(call, _ranked)
         if reply.found is not None:
-            self._note(stage, step, reply.found.usage)
+            self._note(stage, step, reply.found.usage, call.body)
         return reply
 
     async def _said(
@@ -289,13 +291,13 @@ class OnePassCascade:
         except UpstreamError as error:
             raise StageFailed(stage.name, error.kind) from None
         # The batcher has counted for the stage what the batch took.
-        step.used(*usage)
+        _used(step, usage, b",".join(items))
         body = answer_of(token_hex(16).encode(), stage.settings.model, [], 0)
         return Reply(200, JSON_TYPE, body, Classified(parts, usage, body))
 
-    def _note(self, stage: Stage, step: Step, usage: Usage) -> None:
+    def _note(self, stage: Stage, step: Step, usage: Usage, request: bytes) -> None:
         stage.counted(usage)
-        step.used(*usage)
+        _used(step, usage, request)
         step.answered_at_s = monotonic()
 
     def _call(self, ask: Ask, stage: Stage, step: Step, changes: Mapping[str, Any]) -> Call:
@@ -317,6 +319,11 @@ class OnePassCascade:
             step=step,
             most_output=0,
         )
+
+
+def _used(step: Step, usage: Usage, request: bytes) -> None:
+    """Notes what the turn took: by the length of the `request` where its engine does not tell."""
+    step.used(*(usage if any(usage) else estimated(request, 0)))
 
 
 async def _ranked(content_type: bytes, body: bytes) -> Ranked:

@@ -243,7 +243,7 @@ class Service:
             ask = ask_of(exchange, fields, self.settings, self.held, prefix=prefix, record=record, gear=gear)
             record.ask = ask
             if self.one_pass is not None:
-                return in_one_pass(exchange, ask, self.one_pass, record.entry)
+                return in_one_pass(exchange, ask, self.one_pass, record.entry, self.cascade.usd)
             return cascaded(exchange, ask, self.cascade, record.entry, heartbeat_s=self.limits.heartbeat_s)
         known = ", ".join([self.settings.cascade, *self.order])
         message = f"The model {fields.model[:100]!r} is not served here; there are {known}."

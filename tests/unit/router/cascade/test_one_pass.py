@@ -123,6 +123,28 @@ def test_an_answer_that_is_given_because_no_better_one_could_be_had_is_counted_f
     run(main)
 
 
+def test_an_answer_says_what_it_cost_where_prices_are_known_as_a_chat_s_does() -> None:
+    async def main() -> None:
+        engines = small(), classifier(lambda _: LARGE)
+        async with started(*engines):
+            free = two(*engines)
+            priced = tuple(replace(s, price=(p, 0.0)) for s, p in zip(free, (100.0, 1000.0), strict=True))
+            async with running(priced) as router:
+                found = await classify(router, input=["easy", "hard"])
+                counted = router.router.metrics.registry.get_sample_value
+                usd = [counted("cascadia_cascade_usd_total", {"stage": name}) for name in ("small", "large")]
+            async with running(free) as router:
+                unpriced = await classify(router, input="easy")
+        # Two inputs of 5 tokens at $100 a million, and one of them at $1,000.
+        assert usd == [pytest.approx(0.001), pytest.approx(0.005)]
+        assert found.headers["x-cascadia-usd"] == "0.006000000"
+        assert found.json()["cascadia"]["usd"] == pytest.approx(0.006)
+        assert "x-cascadia-usd" not in unpriced.headers
+        assert "usd" not in unpriced.json()["cascadia"]
+
+    run(main)
+
+
 def test_an_engine_that_refuses_is_passed_on() -> None:
     async def main() -> None:
         engines = small(), small()

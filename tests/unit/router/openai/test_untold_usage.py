@@ -107,6 +107,10 @@ def test_a_key_s_limits_take_of_what_nobody_counted_as_much_as_the_log_and_its_s
         assert 100 <= tokens <= 140
         assert taken == tokens
         assert spent == pytest.approx(tokens / 1000)
+        if model == "cascadia":
+            assert float(answer.headers["x-cascadia-usd"]) == pytest.approx(spent)
+            if isinstance(answer.json(), dict):
+                assert answer.json()["cascadia"]["usage"]["total_tokens"] == tokens
 
     run(main)
 
