@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, fields
 from functools import partial
+from math import inf
 from numbers import Integral
 from pathlib import Path
 from typing import Literal, get_args
@@ -146,7 +147,7 @@ def plan(
 
     Raises `BadInput` for what cannot be read and `Infeasible` where no plan keeps the objective's bounds.
     """
-    if not is_above_0(time_limit_s):
+    if time_limit_s != inf and not is_above_0(time_limit_s):
         raise BadInput("time_limit_s", f"{time_limit_s!r} is no number above 0", "write seconds, e.g. 300")
     deadline = Deadline(time_limit_s)
     if not is_whole(plan_requests, 1000):

@@ -51,6 +51,7 @@ def test_a_spec_becomes_a_plan_with_what_stands_in_for_its_values(spec: Path) ->
     assert heard
     hurried = cascadia.plan(spec, gpus=1, quality_min=20, gears=1, time_limit_s=1e-9)
     assert hurried.notes[-1].startswith("the time limit left out: ")
+    assert cascadia.plan(spec, gpus=1, quality_min=20, gears=1, time_limit_s=float("inf")).notes == plan.notes
     with pytest.raises(cascadia.BadInput, match="time_limit_s: 0 is no number above 0"):
         cascadia.plan(spec, time_limit_s=0)
     with pytest.raises(cascadia.Infeasible) as none:
