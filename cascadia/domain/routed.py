@@ -9,7 +9,8 @@ from cascadia.domain.prices import USD_PER_MILLION, price_document, token_costs
 
 
 def stages_document(plan: Plan) -> dict[str, Any]:
-    """The sections `stages` and `cost_unit`, of the deployed stages. Only those elsewhere have `model` and `replicas`.
+    """The sections `stages` and `cost_unit`, of the deployed stages, and the `names` of all. Only stages elsewhere have
+    `model` and `replicas`.
 
     Raises `BadInput` where nothing says where one elsewhere is.
     """
@@ -29,7 +30,8 @@ def stages_document(plan: Plan) -> dict[str, Any]:
         for stage in plan.stages
         if stage.deployed
     ]
-    return {"stages": stages, **({"cost_unit": USD_PER_MILLION} if costs and costs.in_usd else {})}
+    unit = {"cost_unit": USD_PER_MILLION} if costs and costs.in_usd else {}
+    return {"stages": stages, **unit, "names": [stage.name for stage in plan.stages]}
 
 
 def _skips(plan: Plan, stage: str) -> dict[str, float]:

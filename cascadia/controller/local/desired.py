@@ -262,8 +262,7 @@ def _router(plan: Plan, local: Local) -> dict[str, Any]:
         ]
     # The controller looks at the workload log, so its files end soon.
     log = {"folder": "samples", "seconds": 30}
-    names = [stage.name for stage in plan.stages]
-    router: dict[str, Any] = {**told, "names": names, "watch_s": 0, "samples": log}
+    router: dict[str, Any] = {**told, "watch_s": 0, "samples": log}
     router |= {**plan.routing_document(), **planned_document(plan), **local.router}
     if not any(stage.get("exits") for stage in told["stages"]):
         # A plan that comes later may have none; there is then nothing to promise.

@@ -21,7 +21,6 @@ def router_document(
     }
     document = stages_document(plan)
     document["stages"] = [{"replicas": own[stage["name"]], **stage} for stage in document["stages"]]
-    document["names"] = [stage.name for stage in plan.stages]
     document |= {"port": port, **plan.routing_document(), **planned_document(plan)}
     if judge is not None:
         document["judge"] = {"kind": "embedding", "replicas": [{"url": judge}], "timeout_s": JUDGE_TIMEOUT_S}

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from cascadia.domain.plan import MOST_PLACES
 from cascadia.render.kubernetes.chart_values import Values, merged
 from cascadia.render.kubernetes.containers import HTTP_PORT
 from cascadia.render.kubernetes.engines.units import Unit
@@ -13,8 +14,6 @@ JUDGE_KEY = "CASCADIA_JUDGE_KEY"
 
 SAMPLES_TOKEN = "CASCADIA_SAMPLES_TOKEN"
 """Of routers' and controllers' containers: what opens the routers' workload logs, where they share no volume."""
-
-LARGEST_CONCURRENCY = 100_000
 
 
 def router_config(release: Release) -> dict[str, Any]:
@@ -113,7 +112,7 @@ def _replicas(release: Release, unit: Unit) -> list[dict[str, Any]]:
             "url": f"http://{release.named(name)}:{HTTP_PORT}",
             "resolve": "dns",
             "share": float(f"{group['share'] / max(1, group['replicas']):.6g}"),
-            "max_concurrency": min(unit["maxConcurrency"], LARGEST_CONCURRENCY),
+            "max_concurrency": min(unit["maxConcurrency"], MOST_PLACES),
             **({"planned": group["replicas"]} if gears and group["replicas"] > 1 else {}),
             **group.get("learns", {}),
         }
