@@ -33,8 +33,7 @@ def read_trace(
     hears, in words, what was changed. Raises `BadInput`, naming file and row.
     """
     check_format(format)
-    if not is_whole(seed):
-        raise BadInput("seed", f"{seed!r} is no whole number from 0 on", "write e.g. 0")
+    check_seed(seed)
     with told_as_ours():
         return trace_frame(reading.read_trace(path, format, spread=spread, sort=sort, seed=seed, note=note))
 
@@ -119,6 +118,12 @@ def check_format(format: object) -> None:
     """Raises `BadInput` for what cannot be a format's name; of names, those who read the file tell."""
     if format is not None and not isinstance(format, str):
         raise BadInput("format", f"{format!r} is no name of a format", "leave it out, or write e.g. 'azure'")
+
+
+def check_seed(seed: object) -> None:
+    """Raises `BadInput` for what no generator is seeded with."""
+    if not is_whole(seed):
+        raise BadInput("seed", f"{seed!r} is no whole number from 0 on", "write e.g. 0")
 
 
 def is_whole(value: object, least: int = 0) -> bool:

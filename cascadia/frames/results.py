@@ -9,7 +9,7 @@ import pandas as pd
 from cascadia.domain.errors import BadInput
 from cascadia.domain.plan import Plan
 from cascadia.files.plan_file import read_plan
-from cascadia.frames.inputs import check_format, frame_trace, is_above_0, is_whole
+from cascadia.frames.inputs import check_format, check_seed, frame_trace, is_above_0
 from cascadia.planner.policies.replayed import run_policies
 from cascadia.planner.problem.join import at_rate
 from cascadia.planner.problem.points import read_as_planned
@@ -95,8 +95,8 @@ def _check(asked: Asked, *, one_pass: bool, framed: bool) -> None:
     check_format(asked.format)
     if rate_rps is not None and not is_above_0(rate_rps):
         raise BadInput("rate_rps", f"{rate_rps!r} is no rate", "write a finite number above 0")
-    if seed is not None and not is_whole(seed):
-        raise BadInput("seed", f"{seed!r} is no whole number from 0 on", "write e.g. 0")
+    if seed is not None:
+        check_seed(seed)
     if asked.foresight is not None and asked.quality_table is None:
         raise BadInput("foresight", "says nothing without a quality_table", "give both")
     if framed and asked.format is not None:

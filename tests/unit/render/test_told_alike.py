@@ -204,14 +204,13 @@ def of_replicas(replicas: tuple[ReplicaSettings, ...]) -> dict[str, Any]:
 def of_stage(told: StageSettings, *, last: bool) -> dict[str, Any]:
     """What a plan decides of it, as far as it is in force."""
     named = (
-        *("name", "threshold", "skip_below", "max_model_len", "max_tokens", "balancing", "cost", "price"),
+        *("name", "model", "skip_below", "max_model_len", "max_tokens", "balancing", "cost", "price"),
         *("load", "exits", "budget_field", "echoes", "task", "group"),
     )
     return {
         **{name: _rounded(getattr(told, name)) for name in named},
         "promise": told.promise if told.exits else None,
-        "model": told.model,
-        "threshold": None if last else told.threshold,
+        "threshold": None if last else _rounded(told.threshold),
         "within": None if told.balancing == "least-outstanding" else told.latency_max_s,
         **of_replicas(told.replicas),
     }
