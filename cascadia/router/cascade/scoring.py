@@ -236,8 +236,7 @@ class Scoring:
         ):
             least = self._skip_below(ask, stage)
             changes |= {SKIP_BELOW: least} if least is not None and self.foresight is None else {}
-        if gated and ask.fields.stream and ask.api != "responses":
-            changes["stream_options"] = ask.fields.options_with_usage
+        changes |= ask.fields.telling_usage(ask.api)
         changes |= more or {}
         body = rewritten(ask.body, stage.settings.model, changes, ask.api, ask.fields.all_members)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()

@@ -67,7 +67,7 @@ async def cascaded(
             decision.steps[-1].used(*usage)
             return _note(decision, stage, score, cascade.usd(decision.steps))
 
-        noting = Noting(noted, response=response) if asked_usage else None
+        noting = Noting(noted, response=response) if asked_usage else Noting()
         await relay(
             exchange,
             ask.api,

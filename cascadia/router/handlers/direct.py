@@ -17,6 +17,7 @@ from cascadia.router.openai.requests import (
     rewritten,
 )
 from cascadia.router.openai.responses import refers_elsewhere
+from cascadia.router.openai.rewrite import Noting
 from cascadia.router.openai.stream_usage import estimated, written_in
 from cascadia.router.openai.texts import prompt_tokens_of
 from cascadia.router.replicas.attempts import Begun
@@ -41,6 +42,8 @@ def call_of(
     priority = urgency.priority
     tokens = prompt_tokens_of(body)
     changes = stage.told(priority, fields, api, tokens) if stage.tells else {}
+    if fields.stream:
+        changes = {**changes, **fields.telling_usage(api)}
     if stage.settings.model != fields.model or changes or fields.has_own or fields.misplaced(api):
         body = rewritten(body, stage.settings.model, changes, api, fields.all_members)
     step = Step(stage.name, exchange.started_s)
@@ -79,9 +82,9 @@ async def straight(
             return
         step.first_at_s = monotonic()
         stage.metrics.ttft.observe(step.first_at_s - step.started_at_s)
-        await relay(
-            exchange, exchange.head.api, stage, live=live, headers=[stage.header], noting=None, step=step
-        )
+        api = exchange.head.api
+        noting = Noting() if fields.hides_usage(api) else None
+        await relay(exchange, api, stage, live=live, headers=[stage.header], noting=noting, step=step)
         return
     read = read_tokens if call.path in TOKENIZERS else read_usage
     reply = await stage.buffered(call, read, begun)

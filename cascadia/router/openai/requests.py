@@ -35,6 +35,8 @@ LIMITED_BY = ("max_tokens", "max_completion_tokens", "max_output_tokens")
 """Members that bound an answer."""
 WRITTEN: tuple[Api, ...] = ("chat", "completions", "responses")
 """Whose answers a model writes, token by token; all others are answered in one pass."""
+STREAMED: tuple[Api, ...] = ("chat", "completions")
+"""Whose streams tell their usage where that is asked for; those of responses always do."""
 
 APIS: dict[str, Api] = {
     "/v1/chat/completions": "chat",
@@ -184,17 +186,22 @@ class Fields(Struct, gc=False):
         except NOT_JSON:
             return False
 
-    @property
-    def options_with_usage(self) -> dict[str, Any]:
-        """`stream_options` by which a stream ends with its usage, whether its client asks for that or not."""
+    def hides_usage(self, api: Api) -> bool:
+        """Tells whether the engine is to end a stream with its usage though the client does not ask for that: all that
+        is charged, limited or learnt goes by what was counted."""
+        return bool(self.stream) and api in STREAMED and not self.asks_usage
+
+    def telling_usage(self, api: Api) -> dict[str, Any]:
+        """Changes by which a stream ends with its usage, whether its client asks for that or not."""
+        if not self.hides_usage(api):
+            return {}
         try:
             options: dict[str, Any] = members_of(self.given("stream_options") or b"{}")
         except NOT_JSON:
             options = {}
-        if not self.asks_usage:
-            # Of engines that tell it in each event, once they are to tell it.
-            options.pop("continuous_usage_stats", None)
-        return options | {"include_usage": True}
+        # Of engines that tell it in each event, once they are to tell it.
+        options.pop("continuous_usage_stats", None)
+        return {"stream_options": options | {"include_usage": True}}
 
     @property
     def output_tokens(self) -> int:

@@ -5,6 +5,7 @@ client did not ask for (log-probabilities, the usage event) is taken out again.
 """
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -18,7 +19,6 @@ from cascadia.router.openai.bounded import (
     SMALL_BYTES,
     each_members_of,
     lines_in,
-    looks_for,
     members_of,
     slices,
     turn_after,
@@ -27,7 +27,8 @@ from cascadia.router.openai.logprobs import ALL, with_fewer
 from cascadia.router.openai.responses import FINALS, final_usage
 
 _NULL = Raw(b"null")
-_usage = looks_for(b'"usage"')
+_usage = re.compile(rb'"usage"\s*+:\s*+[^n\s]').search
+"""An event that tells it; SGLang's others have a null in its place."""
 NONE = (b"", b"null")
 """Log-probabilities of an event that has none: vLLM's have `null`, and stay as they are."""
 NOTES_MAX = 16
@@ -109,16 +110,20 @@ def _noted_response(line: bytes, note: Callable[[Usage], dict[str, Any]]) -> byt
 
 
 class Noting:
-    """Adds a note to the usage event of a stream that is passed on as it comes, wherever its parts are cut.
+    """Adds a note to the usage event of a stream that is passed on as it comes, wherever its parts are cut; without a
+    `note` that event is left out.
 
     `note` is given the usage of the stream itself, so far where each event tells that of one choice. The usage of a
     response is in its last event.
     """
 
-    __slots__ = ("_marks", "_note", "_noted", "_notes_left", "_rest", "_told")
+    __slots__ = ("_left_out", "_marks", "_note", "_noted", "_notes_left", "_rest", "_told")
 
-    def __init__(self, note: Callable[[Usage], dict[str, Any]], *, response: bool = False) -> None:
+    def __init__(
+        self, note: Callable[[Usage], dict[str, Any]] | None = None, *, response: bool = False
+    ) -> None:
         self._note = note
+        self._left_out = False
         self._notes_left = NOTES_MAX
         self._rest = b""
         self._told = Usage()
@@ -127,11 +132,16 @@ class Noting:
 
     def part(self, data: bytes) -> bytes:
         """The part that can be passed on after `data` came: all but a line that is not whole yet."""
-        data = self._rest + data
-        whole = data.rfind(b"\n") + 1
-        data, self._rest = data[:whole], data[whole:]
-        if len(data) <= SMALL_BYTES and not any(found(data) for found in self._marks):
-            return data
+        if self._rest or not data.endswith(b"\n"):
+            data = self._rest + data
+            whole = data.rfind(b"\n") + 1
+            data, self._rest = data[:whole], data[whole:]
+        if len(data) <= SMALL_BYTES and not self._left_out:
+            for found in self._marks:
+                if found(data):
+                    break
+            else:
+                return data
         return b"".join(self._noted(line) for piece in slices(data) for line in lines_in(piece))
 
     def rest(self) -> bytes:
@@ -139,19 +149,27 @@ class Noting:
         return data
 
     def _response_line(self, line: bytes) -> bytes:
-        return _noted_response(line, self._note)
+        return line if self._note is None else _noted_response(line, self._note)
 
     def _line(self, line: bytes) -> bytes:
+        if self._left_out:
+            # The empty line that ends an event goes with it.
+            self._left_out = False
+            if not line.strip():
+                return b""
         if not line.startswith(b"data:") or len(line) > SMALL_BYTES or not self._notes_left:
             # An event with usage has nothing else, and is short.
             return line
-        if b'"usage"' not in line:
+        if not _usage(line):
             return line
         content = line[5:].strip()
         event = read_event(content)
         if event.usage is None or event.choices:
             return line
         self._notes_left -= 1
+        if self._note is None:
+            self._left_out = True
+            return b""
         usage = usage_in(event)
         self._told = self._told.plus(usage) if event.of_one else usage
         return b"data: " + with_note(content, self._note(self._told)) + line[len(line.rstrip()) :]

@@ -335,6 +335,9 @@ def test_a_note_finds_the_usage_event_wherever_a_stream_is_cut(size: int) -> Non
     noting = Noting(lambda usage: {"seen": usage.output_tokens})
     out = b"".join(noting.part(stream[i : i + size]) for i in range(0, len(stream), size)) + noting.rest()
     assert out == stream.replace(b"3}}", b'3},"cascadia":{"seen":3}}')
+    silent = Noting()
+    out = b"".join(silent.part(stream[i : i + size]) for i in range(0, len(stream), size)) + silent.rest()
+    assert out == b"".join((parts[0], parts[2]))
 
 
 def test_a_client_that_did_not_ask_for_usage_or_logprobs_does_not_get_them() -> None:

@@ -3,18 +3,23 @@
 import asyncio
 import json
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cascadia.router.access.keys import KeyLimits, Keyring
 from cascadia.router.openai.requests import read_fields
-from cascadia.router.settings.model import JudgeSettings
+from cascadia.router.settings.model import JudgeSettings, KeySettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, begin_stream, event, send, started
-from cascadia.testing.routers import ScriptedGate, run, running, stages
+from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages
+from tests.unit.router.access.test_keys import made
 
 ALTERNATIVES = {"four": 0.7, "five": 0.2, "six": 0.1}
 CERTAINTY = JudgeSettings("certainty")
 CHAT, COMPLETIONS = "/v1/chat/completions", "/v1/completions"
+PLAIN = {"role": "user", "content": "What is 2+2?"}
 PROMPT = {"messages": None, "prompt": "2+2="}
 
 
@@ -137,6 +142,35 @@ def test_what_an_engine_refuses_for_the_gates_sake_is_asked_again_without(on_fai
         assert answer.headers["x-cascadia-stage"] == {"accept": "small", "escalate": "large"}[on_failure]
         assert len(small.requests) == 3
         assert mistake.status_code == 400
+
+    run(main)
+
+
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+@pytest.mark.parametrize(("path", "prompt"), [(CHAT, {}), (COMPLETIONS, PROMPT)])
+@pytest.mark.parametrize("options", OPTIONS)
+def test_a_live_stream_is_counted_by_its_engine_and_tells_it_to_whom_asked(
+    options: dict[str, Any] | None, path: str, prompt: dict[str, Any], model: str
+) -> None:
+    async def main() -> None:
+        key, auth = made(limits=KeyLimits(tokens_per_minute=10_000))
+        small = FakeEngine(answer=as_vllm)
+        async with started(small):
+            priced = tuple(replace(stage, price=(1000.0, 1000.0)) for stage in stages(small))
+            settings = RouterSettings(priced, None, health=QUICK, keys=KeySettings(Path("k.json")))
+            async with running(settings, keyring=Keyring([key])) as up:
+                asked = {"stream": True, "stream_options": options, **prompt}
+                answer = await up.chat(model, headers=auth, path=path, **asked)
+                counted = up.router.metrics.registry.get_sample_value
+                taken = counted("cascadia_key_tokens_total", {"key": key.name})
+                spent = up.router.access.spending.total_usd(key.id) if up.router.access else 0.0
+                asked |= {"messages": [PLAIN]} if path == CHAT else {}
+                direct = await up.client.post(small.url + path, json=asked)
+        assert small.requests[0]["stream_options"]["include_usage"] is True
+        assert without_note(answer.text) == without_note(direct.text)
+        (line,) = up.lines
+        assert (line["tokens"]["small"], line["written"]["small"], taken) == (11, 1, 11)
+        assert spent == pytest.approx(0.011)
 
     run(main)
 
