@@ -30,8 +30,9 @@ import pulp
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.deadline import Deadline
 from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand, Replicas
-from cascadia.planner.allocation.highs import solve, whole
+from cascadia.planner.allocation.highs import solve_by, whole
 from cascadia.planner.allocation.knapsack import bounds_s, least_gpus, least_index
 from cascadia.planner.allocation.rent import Rent, rent_of
 from cascadia.planner.tables.packing import packing_rows, packs_perfectly
@@ -50,20 +51,21 @@ def allocate(
     cluster: Cluster,
     *,
     verdict_s: float = 0.0,
-    time_limit_s: float = 10.0,
+    deadline: Deadline | None = None,
     prove: bool = True,
 ) -> Allocation | None:
-    """The allocation with the least largest-stage latency, then the fewest GPUs; None if nothing is stable.
+    """The allocation with the least largest-stage latency, then the fewest GPUs; None if nothing is stable. At the
+    `deadline` (None: none) the best so far, and what is proven by then.
 
     `verdict_s` is the quantile of a judge that takes no GPU; a self-hosted one is among the demands. Without
     `prove`, one integer program is solved at the bound that the covering problem names, where it can name one
     (one pool that packs perfectly), and nothing is proven of smaller bounds.
     """
     if not prove and one_perfect_pool(cluster):
-        return _at_hint(demands, cluster, verdict_s, time_limit_s)
+        return _at_hint(demands, cluster, verdict_s, deadline)
     best: Allocation | None = None
     bound = np.inf
-    programme = _Programme.of(demands, cluster, time_limit_s)
+    programme = _Programme.of(demands, cluster, deadline)
     for judge_s in _judge_latencies(demands, cluster, verdict_s, None if prove else ROUGH_JUDGE):
         found = _bisect(programme, cluster, judge_s, best.latency_s if best else np.inf)
         # What is proven holds given one quantile of the judge; over all of them only the lowest bound does.
@@ -80,7 +82,7 @@ def one_perfect_pool(cluster: Cluster) -> bool:
 
 
 def _at_hint(
-    demands: Sequence[Demand], cluster: Cluster, verdict_s: float, time_limit_s: float
+    demands: Sequence[Demand], cluster: Cluster, verdict_s: float, deadline: Deadline | None
 ) -> Allocation | None:
     hints = []
     for judge_s in _judge_latencies(demands, cluster, verdict_s):
@@ -91,7 +93,7 @@ def _at_hint(
     if not hints:
         return None
     bound_s, judge_s = min(hints)
-    result = _Programme.of(demands, cluster, time_limit_s).solve(bound_s, judge_s)
+    result = _Programme.of(demands, cluster, deadline).solve(bound_s, judge_s)
     if result.replicas is None:
         return None
     found = _allocation(demands, result.replicas, bound_s, judge_s)
@@ -143,10 +145,10 @@ class _Programme:
     costs: tuple[float, ...]
     packing: tuple[tuple[float, tuple[tuple[int, float], ...]], ...]
     rent: Rent | None
-    time_limit_s: float
+    deadline: Deadline
 
     @staticmethod
-    def of(demands: Sequence[Demand], cluster: Cluster, time_limit_s: float) -> "_Programme":
+    def of(demands: Sequence[Demand], cluster: Cluster, deadline: Deadline | None) -> "_Programme":
         shapes = [shape for d in demands for shape in d.shapes]
         starts = np.cumsum([0, *(len(d.shapes) for d in demands)]).tolist()
         gpus = {pool.name: pool.gpus for pool in cluster.pools}
@@ -162,7 +164,7 @@ class _Programme:
             tuple(float(s.gpus) for s in shapes),
             tuple(packing),
             rent=rent_of(cluster, shapes),
-            time_limit_s=time_limit_s,
+            deadline=deadline or Deadline(),
         )
 
     def solve(self, bound_s: float, judge_s: float) -> _Counts:
@@ -183,7 +185,7 @@ class _Programme:
             program += pulp.lpSum(w * n[j] for j, w in row) <= limit
         if self.rent is not None:
             self.rent.add(program, n)
-        solved = solve(program, self.time_limit_s)
+        solved = solve_by(program, self.deadline)
         return _Counts([whole(x) for x in n] if solved.found else None, solved.proven)
 
 
@@ -207,6 +209,8 @@ def _bisect(programme: _Programme, cluster: Cluster, judge_s: float, cutoff_s: f
     proven = -1
     probes = _first_probes(demands, cluster, judge_s, values)
     while high - low > 1:
+        if programme.deadline.passed and (best is not None or cutoff_s < np.inf):
+            break
         at = next((p for p in probes if low < p < high), (low + high) // 2)
         result = programme.solve(float(values[at]), judge_s)
         if result.replicas is not None:

@@ -5,6 +5,11 @@ from dataclasses import dataclass
 import highspy
 import pulp
 
+from cascadia.domain.deadline import Deadline
+
+MOST_S, LEAST_S = 10.0, 0.1
+"""Seconds that one program may take, and at the search's deadline: what is not proven by then is called incumbent."""
+
 
 @dataclass(frozen=True, slots=True)
 class Solved:
@@ -28,6 +33,11 @@ def solve(program: pulp.LpProblem, time_limit_s: float) -> Solved:
     if info.primal_solution_status != highspy.SolutionStatus.kSolutionStatusFeasible:
         return Solved(found=False, proven=False)
     return Solved(True, program.sol_status == pulp.LpSolutionOptimal, info.mip_dual_bound)
+
+
+def solve_by(program: pulp.LpProblem, deadline: Deadline) -> Solved:
+    """As `solve`, by the deadline of the search that asks, or as soon after it as can be."""
+    return solve(program, min(MOST_S, max(deadline.left_s, LEAST_S)))
 
 
 def whole(variable: pulp.LpVariable) -> int:

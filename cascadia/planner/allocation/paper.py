@@ -22,16 +22,17 @@ import pulp
 from numpy.typing import NDArray
 
 from cascadia.domain.cluster import Cluster
+from cascadia.domain.deadline import Deadline
 from cascadia.domain.errors import BadInput
 from cascadia.planner.allocation.demand import JUDGE, Allocation, Demand, Replicas
-from cascadia.planner.allocation.highs import solve, whole
+from cascadia.planner.allocation.highs import solve_by, whole
 from cascadia.planner.allocation.knapsack import EPS, cover, mix
 
 Floats = NDArray[np.float64]
 
 
 def allocate_paper(
-    demands: Sequence[Demand], cluster: Cluster, *, verdict_s: float = 0.0, time_limit_s: float = 10.0
+    demands: Sequence[Demand], cluster: Cluster, *, verdict_s: float = 0.0, deadline: Deadline | None = None
 ) -> Allocation | None:
     """The one-hot program; None if infeasible. Raises `BadInput` for more than one pool."""
     if len(cluster.pools) != 1:
@@ -62,7 +63,7 @@ def allocate_paper(
         elif len(demands) == 1:
             program += bound >= quantile[JUDGE]  # all stages are elsewhere
     program += pulp.lpSum(f * column for (_, f), column in x.items()) == total  # (ii)
-    solved = solve(program, time_limit_s)
+    solved = solve_by(program, deadline or Deadline())
     if not solved.found:
         return None
     chosen = {i: next(f for f in mine if whole(x[i, f])) for i, mine in counts.items()}

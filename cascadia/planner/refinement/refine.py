@@ -84,9 +84,6 @@ with such a part of the simulations."""
 ELSEWHERE = 12
 """Of routings that need no GPU, so many of each order are looked at."""
 
-ALONE_S = 10.0
-"""For the integer program of routings that ask no judge."""
-
 __all__ = [
     "EFFORT",
     "Candidate",
@@ -250,7 +247,7 @@ def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[De
         return []
 
     def solve(demands: list[Demand]) -> Allocation | None:
-        return allocate(demands, only.problem.cluster, verdict_s=only.verdict_s, time_limit_s=ALONE_S)
+        return allocate(demands, only.problem.cluster, verdict_s=only.verdict_s, deadline=only.deadline)
 
     loop = bilevel(only, solve, lambda _: None)
     best, _ = refine(only, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts)

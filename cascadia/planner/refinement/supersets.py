@@ -75,12 +75,14 @@ def best_of_parts(
     cut: dict[Names, Search] = {}
     loop: BilevelResult | None = None
     thrift: Thrift | None = None
+    everywhere = frozenset(pool.name for pool in problem.cluster.pools)
 
     def look(part: Search, names: Names, starts: Sequence[Deployment]) -> None:
         nonlocal loop, thrift
         few = on_few_nodes(part)
         one = searched(few or part, solver_of, effort, progress, starts)
-        if few is not None and one.best is None:
+        if few is not None and one.best is None and (names == everywhere or not part.deadline.passed):
+            # In time, or as the last resort.
             one = searched(part, solver_of, effort, progress, starts)
         mine = tried.setdefault(names, {})
         mine.update((c.deployment.key, c) for c in one.candidates)
@@ -101,7 +103,8 @@ def best_of_parts(
         if part is None:
             continue
         names = frozenset(pool.name for pool in pools)
-        if len(names) > 1 and (again := _best_cut_short(problem, best, cut)):
+        again = None if search.deadline.passed else _best_cut_short(problem, best, cut)
+        if len(names) > 1 and again is not None:
             # Of that pool alone it would have had all the time: so near to it as can be.
             longer = replace(cut[again], deadline=search.deadline.part(ONCE_MORE))
             progress(f"on {' and '.join(again)} alone, once more")
@@ -121,7 +124,6 @@ def best_of_parts(
     assert (
         loop is not None
     )  # every stage fits on the whole cluster, which is left out only after another part
-    everywhere = frozenset(pool.name for pool in problem.cluster.pools)
     thrift = thrift if everywhere in best else None
     chosen = min(best.values(), key=lambda c: rank(problem, c), default=None)
     if thrift is not None and chosen is not None:

@@ -32,11 +32,11 @@ AT_ONCE_S = 1e-9
 def gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A solver that finds what HiGHS finds and never has the time to prove it."""
 
-    def unproven(program: pulp.LpProblem, time_limit_s: float) -> Solved:
-        return Solved(highs.solve(program, 10.0).found, proven=False, bound=float("-inf"))
+    def unproven(program: pulp.LpProblem, deadline: Deadline) -> Solved:
+        return Solved(highs.solve_by(program, deadline).found, proven=False, bound=float("-inf"))
 
     for program in (columns, paper):
-        monkeypatch.setattr(program, "solve", unproven)
+        monkeypatch.setattr(program, "solve_by", unproven)
 
 
 def unsearched(given: Problem, **asked: Any) -> PlanResult:
@@ -74,10 +74,37 @@ def test_what_was_not_proven_has_a_bound_below_its_value(solve: Callable[..., Al
     assert unproven > 10
 
 
+def test_past_the_deadline_what_is_known_is_kept_and_no_further_program_solved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However many numbers a self-hosted judge and its stages may have: one program each until there is an answer."""
+    solved: list[bool] = []
+
+    def counted(program: pulp.LpProblem, deadline: Deadline) -> Solved:
+        found = highs.solve_by(program, deadline)
+        solved.append(found.found)
+        return found
+
+    monkeypatch.setattr(columns, "solve_by", counted)
+    many = 0
+    for seed in range(40):
+        demands, cluster, verdict_s = random_instance(seed, pools=2)
+        in_time = allocate(demands, cluster, verdict_s=verdict_s)
+        many = max(many, len(solved))
+        solved.clear()
+        late = allocate(demands, cluster, verdict_s=verdict_s, deadline=Deadline(0.0))
+        assert (late is None) == (in_time is None)
+        assert sum(solved) == (late is not None), "it ends with the first that has a solution"
+        solved.clear()
+        if in_time is not None and late is not None:
+            assert late.bound_s <= in_time.latency_s <= late.latency_s
+    assert many >= 20
+
+
 def test_no_time_is_no_proof_unless_the_answer_is_the_optimum() -> None:
     for seed in range(30):
         demands, cluster, verdict_s = random_instance(seed)
-        found = allocate(demands, cluster, verdict_s=verdict_s, time_limit_s=AT_ONCE_S)
+        found = allocate(demands, cluster, verdict_s=verdict_s, deadline=Deadline(AT_ONCE_S))
         if found is None:
             continue
         best = best_by_enumeration(demands, cluster, verdict_s)

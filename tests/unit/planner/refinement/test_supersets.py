@@ -91,7 +91,7 @@ def test_in_little_time_the_best_pool_is_searched_once_more_before_several_are()
     given, ticks = drawn(0, 2, requests=60), count()
     said: list[str] = []
     with ThreadPoolExecutor(2) as threads:
-        hurried = Deadline(60, clock=lambda: float(next(ticks)))
+        hurried = Deadline(140, clock=lambda: float(next(ticks)))
         search = start_search(given, routings_of(given)[0], threads, hurried)
         best_of_parts(search, partial(solver, formulation="columns"), SOME, said.append)
     alone = [text.split(" alone")[0] for text in said if " alone" in text]
