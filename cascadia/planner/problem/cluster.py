@@ -1,5 +1,6 @@
 """The pools that a spec lists, with names and prices filled in from the GPU catalogue."""
 
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple
@@ -31,7 +32,7 @@ def build_cluster(spec: ClusterSpec, folder: Path, file: str) -> ClusterRead:
             "is missing, and GPUs are to be rented one by one",
             "say what they may cost together: budget_usd_per_hour: 24, or --budget 24",
         )
-    taken = {pool.name for pool in spec.pools if pool.name is not None}
+    taken = _given(spec)
     pools: list[Pool] = []
     for index, pool in enumerate(spec.pools):
         pools.append(_pool(pool, taken, folder, f"{file}: cluster.pools[{index}]"))
@@ -39,6 +40,21 @@ def build_cluster(spec: ClusterSpec, folder: Path, file: str) -> ClusterRead:
     files = tuple(path for pool in spec.pools if (path := _path(pool, folder)) is not None)
     notes = dict.fromkeys(why for pool in pools if (why := why_unmeasured(pool.hardware)) is not None)
     return ClusterRead(Cluster(tuple(pools), spec.budget_usd_per_hour), files, tuple(notes))
+
+
+def with_names(spec: ClusterSpec, folder: Path) -> ClusterSpec:
+    """`spec` with each pool under the name that plans have it under, for who changes one by its name. A pool whose GPU
+    is none stays as it is: `build_cluster` says so."""
+    taken, pools = _given(spec), list(spec.pools)
+    for index, pool in enumerate(pools):
+        with suppress(BadInput):
+            pools[index] = pool.model_copy(update={"name": _pool(pool, taken, folder, "").name})
+            taken.add(pools[index].called)
+    return spec.model_copy(update={"pools": tuple(pools)})
+
+
+def _given(spec: ClusterSpec) -> set[str]:
+    return {pool.name for pool in spec.pools if pool.name is not None}
 
 
 def _path(pool: PoolSpec, folder: Path) -> Path | None:

@@ -1,7 +1,7 @@
 """Reading of a spec file into the planner's input: everything it names is looked up, read and joined."""
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from cascadia.domain.plan import ExitPromise, WorkloadRules
 from cascadia.domain.problem import Foresight, Judge, Problem, Stage
 from cascadia.files.homes import named_path
 from cascadia.planner.problem.calibration import calibration_path, check_on_cluster
-from cascadia.planner.problem.cluster import build_cluster
+from cascadia.planner.problem.cluster import build_cluster, with_names
 from cascadia.planner.problem.join import Context, at_rate, join
 from cascadia.planner.problem.judge import build_judge, check_probe
 from cascadia.planner.problem.models import build_stages, config_path
@@ -33,16 +33,20 @@ _LATER = ("levels", "preset")
 
 def read_problem(path: str | Path, change: Callable[[Spec], Spec] = lambda spec: spec) -> Problem:
     """The problem in the spec file `path`, after `change` (e.g. by flags of a command)."""
-    spec, file = change(read_spec(path)), Path(path).name
+    read, folder, file = read_spec(path), Path(path).parent, Path(path).name
+    named = with_names(read.cluster, folder)
+    spec = change(read.model_copy(update={"cluster": named}))
+    unsaid = {pool.name for pool in named.pools} - {pool.name for pool in read.cluster.pools}
     try:
-        return build_problem(spec, Path(path).parent, file)
+        return build_problem(spec, folder, file, unsaid)
     except OSError as error:
         what = f"names a file that cannot be read ({error.strerror or type(error).__name__})"
         raise BadInput(file, what, "give paths of files that are there") from error
 
 
-def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
-    """`spec` as a problem: its relative paths start at `folder`, errors name `file`."""
+def build_problem(spec: Spec, folder: Path, file: str, unsaid: Collection[str | None] = ()) -> Problem:
+    """`spec` as a problem: its relative paths start at `folder`, errors name `file`. Names of pools that are `unsaid`
+    there do not count in its digest."""
     stages = build_stages(spec.stages, folder, file)
     cluster, gpu_files, unmeasured = build_cluster(spec.cluster, folder, file)
     judge, notes = build_judge(spec.judge, folder, file)
@@ -99,7 +103,7 @@ def build_problem(spec: Spec, folder: Path, file: str) -> Problem:
         objective=_objective(spec.objective),
         confidence=spec.quality.confidence,
         seed=spec.seed,
-        digest=_digest(spec, [trace_path, table_path, *foreseen_by, *others, *gpu_files]),
+        digest=_digest(_said(spec, unsaid), [trace_path, table_path, *foreseen_by, *others, *gpu_files]),
         notes=notes + unmeasured + tuple(asides) + unused + oddities + cuts,
         foresight=foresight,
         gears=spec.gear_count,
@@ -155,6 +159,11 @@ def _read_trace(path: Path, wanted: WorkloadSpec, seed: int, file: str) -> tuple
         where = f"{file}: workload.{error.where}" if error.where in WorkloadSpec.model_fields else error.where
         raise BadInput(where, error.what, error.instead) from None
     return trace, tuple(notes)
+
+
+def _said(spec: Spec, unsaid: Collection[str | None]) -> Spec:
+    pools = (p.model_copy(update={"name": None}) if p.name in unsaid else p for p in spec.cluster.pools)
+    return spec.model_copy(update={"cluster": spec.cluster.model_copy(update={"pools": tuple(pools)})})
 
 
 def _unsaid_of_pool(pool: PoolSpec) -> set[str]:

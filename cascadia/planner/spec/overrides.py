@@ -1,6 +1,6 @@
 """A spec with some of its values replaced, e.g. by flags of the command line. The result is checked anew."""
 
-from dataclasses import KW_ONLY, dataclass, fields
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -68,6 +68,9 @@ class Overrides:
             raise bad_input(error, PolicySpec, self.where) from None
 
     def __call__(self, spec: Spec) -> Spec:
+        if self.pools is not None and self.gpus:
+            # Which pools there are to be sized is known once they are written out.
+            return replace(self, pools=None)(replace(self, gpus=())(spec))
         document = spec.model_dump(exclude_unset=True)
         for name, section in _SECTIONS.items():
             if (value := getattr(self, name)) is not None:
@@ -105,7 +108,9 @@ def _pool_index(pools: tuple[PoolSpec, ...], name: str | None, where: Where) -> 
             return 0
         example = f"--gpus {names[0]}=N" if where == "command line" else f"gpus={{{names[0]!r}: N}}"
         raise BadInput(_named(where, "gpus"), "the spec has several pools", f"say which: {example}")
+    # A GPU may have several names, of which the spec writes one and plans another.
     found = [index for index, own in enumerate(names) if own == name]
+    found = found or [index for index, pool in enumerate(pools) if pool.gpu == name]
     if len(found) != 1:
         what = f"{'no pool' if not found else 'more than one pool'} is called {name!r}"
         raise BadInput(_named(where, "gpus"), what, f"pools: {', '.join(names)}")

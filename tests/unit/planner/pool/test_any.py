@@ -53,6 +53,15 @@ def test_flags_offer_any_in_place_of_the_specs_pools() -> None:
     assert Overrides(budget_usd_per_hour=6.0)(made).cluster.pools == made.cluster.pools
 
 
+def test_flags_size_a_pool_that_another_flag_offers() -> None:
+    spec = check_spec(valid_spec(), "spec")
+    change = Overrides((("a40", 4),), budget_usd_per_hour=24.0, pools="any")
+    at_once, one_by_one = change(spec), replace(change, pools=None)(replace(change, gpus=())(spec))
+    (pool,) = (each for each in at_once.cluster.pools if each.called == "a40")
+    assert (pool.nodes, pool.gpus_per_node, pool.rent) == (1, 4, "gpu")
+    assert at_once == one_by_one
+
+
 def test_its_schema_takes_a_list_or_the_word() -> None:
     ways = Spec.model_json_schema()["$defs"][ClusterSpec.__name__]["properties"]["pools"]["anyOf"]
     assert [way.get("const", way.get("type")) for way in ways] == ["array", "any"]

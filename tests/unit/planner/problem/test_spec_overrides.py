@@ -1,5 +1,6 @@
 """Flags take the place of a spec's values, and are held to the same rules."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import pytest
 from cascadia.domain.errors import BadInput
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.spec.overrides import Overrides
-from tests.unit.planner.specs import valid_spec, write_spec
+from tests.unit.planner.specs import changed, valid_spec, write_spec
 
 
 def test_overrides_take_the_place_of_the_specs_values(folder: Path) -> None:
@@ -50,3 +51,26 @@ def test_overrides_are_checked_like_the_spec(folder: Path, change: Overrides, li
     with pytest.raises(BadInput) as caught:
         read_problem(write_spec(folder, valid_spec()), change)
     assert str(caught.value) == line
+
+
+H100 = {"gpu": "H100", "nodes": 2, "usd_per_gpu_hour": 2.5}
+OWN = {"name": "mine", "memory_gib": 80, "bandwidth_gb_s": 3000, "tflops": {"bf16": 900}}
+
+
+@pytest.mark.parametrize(
+    ("pools", "name", "there"),
+    [
+        ([H100], "h100-sxm", [("h100-sxm", 8)]),
+        ([H100], "H100", [("h100-sxm", 8)]),
+        ([H100, {**H100}], "h100-sxm-2", [("h100-sxm", 16), ("h100-sxm-2", 8)]),
+        ([{**H100, "gpu": "mine.yaml"}], "mine", [("mine", 8)]),
+    ],
+)
+def test_a_pool_is_sized_under_the_name_that_plans_have_it_under(
+    folder: Path, pools: list[dict[str, object]], name: str, there: list[tuple[str, int]]
+) -> None:
+    (folder / "mine.yaml").write_text(json.dumps(OWN))
+    path = write_spec(folder, changed("cluster.pools", pools))
+    found = read_problem(path, Overrides(gpus=((name, 8),)))
+    assert [(pool.name, pool.gpus) for pool in found.cluster.pools] == there
+    assert read_problem(path, Overrides(seed=0)).digest == read_problem(path).digest
