@@ -15,6 +15,7 @@ from cascadia.cli.shared.options import (
     gear_count,
     number,
     positive,
+    refuse_ignored,
     share,
     with_goodput,
     with_gpus,
@@ -31,6 +32,9 @@ from cascadia.domain.objective import Level
 if TYPE_CHECKING:
     from cascadia.domain.problem import Problem
     from cascadia.planner.spec.overrides import Overrides
+
+OF_A_SEARCH = ("formulation", "time_limit_s", "plan_requests")
+"""Options of a cascade's search, which models that answer in one pass do without."""
 
 
 @click.command(cls=AsGiven)
@@ -196,6 +200,7 @@ def plan(
     if answers_in_one_pass(spec):
         from cascadia.cli.plan.one_pass import plan_and_write
 
+        refuse_ignored(OF_A_SEARCH, "to models that answer in one pass", "leave it out")
         plan_and_write(spec, change(), out, force=force, reports=not no_report, output=output)
         return
     deadline = Deadline(time_limit_s)

@@ -39,6 +39,9 @@ def test_a_spec_becomes_a_plan_a_report_and_processes_and_is_replayed(tmp_path: 
     [
         (("--gears", "4"), "", "", "--gears: says nothing to models that answer in one pass"),
         (("--budget", "4"), "", "", "--budget: says nothing to models that answer in one pass"),
+        (("--formulation", "paper"), "", "", "--formulation: means nothing to models that answer in one pass"),
+        (("--time-limit", "9"), "", "", "--time-limit: means nothing to models that answer in one pass"),
+        (("--plan-requests", "1000"), "", "", "--plan-requests: means nothing to models that answer in one pass"),
         ((), "{name: tiny, model: models/m-1, task: classify, engine: onnxruntime, group: guard}",
          "{name: tiny, model: m}", "stages[0]: writes its answers, and another stage gives them in one pass"),
         ((), "models/m-1", "others/m-1", "has no model.json"),
