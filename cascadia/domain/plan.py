@@ -602,9 +602,13 @@ class Plan:
         """Tells whether the router asks the judge anything: for a verdict, or, where no heads tell it, what it foresees
         of the question.
         """
+        return self.judges or (self.foresees and self.foresight is None)
+
+    @property
+    def foresees(self) -> bool:
+        """Tells whether a stage is skipped for some questions by what is foreseen of them."""
         skips = [skips for _, skips in self.routings] + [gear.skip_below for gear in self.gears]
-        looks = any(0 < least < ASKS_NONE for each in skips for least in each)
-        return self.judges or (looks and self.foresight is None)
+        return any(0 < least < ASKS_NONE for each in skips for least in each)
 
     @property
     def routings(self) -> tuple[tuple[tuple[float, ...], tuple[float, ...]], ...]:

@@ -174,9 +174,7 @@ def _notes(plan: Plan, table: QualityTable | None, rounds: int) -> Iterator[str]
                 "gears are not played: without a quality table it is not known what each would answer; paths are drawn"
                 " as all gears together take them"
             )
-    elif table.foreseen is None and (
-        any(plan.skip_below) or any(any(gear.skip_below) for gear in plan.gears)
-    ):
+    elif table.foreseen is None and plan.foresees:
         yield (
             "the table has no column foreseen, so no stage is skipped by the question alone; give --foresight, the file"
             " that the plan was made with"

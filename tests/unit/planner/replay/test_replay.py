@@ -9,7 +9,7 @@ import pytest
 
 from cascadia.domain.cluster import Pool
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import Plan, Predicted
+from cascadia.domain.plan import ASKS_NONE, Mixture, Plan, Predicted
 from cascadia.domain.problem import Judge
 from cascadia.domain.quality import QualityTable
 from cascadia.files.plan_file import read_plan, write_plan
@@ -124,6 +124,21 @@ def test_stages_whose_calibrations_are_no_more_those_of_the_plan_are_named(
     older = {**made.plan.calibrations, name: replace(then, error_tpot=then.error_tpot + 0.01)}
     notes = replay(replace(made.plan, calibrations=older), TRACE, folder=tmp_path).notes
     assert [note for note in notes if f"the calibrations of {name} are not those" in note]
+
+
+def test_only_a_plan_that_looks_at_the_question_misses_what_a_table_foresees(
+    made: Made, tmp_path: Path
+) -> None:
+    """A mixture skips a stage by turns, and needs nothing foreseen for that."""
+    blind = replace(made.table, foreseen=None)
+    gates = len(made.plan.thresholds)
+    for least, told in ((ASKS_NONE, False), (60.0, True)):
+        mixed = Mixture(0.25, (0.0,) * gates, (least,) * gates)
+        plan = replace(
+            made.plan, thresholds=(0.0,) * gates, skip_below=(0.0,) * gates, mixture=mixed, gears=()
+        )
+        notes = replay(plan, TRACE, folder=tmp_path, table=blind).notes
+        assert any("give --foresight" in note for note in notes) is told
 
 
 def test_writing_and_reading_changes_nothing(made: Made, tmp_path: Path) -> None:
