@@ -16,6 +16,7 @@ from dataclasses import replace
 import numpy as np
 
 from cascadia.domain.objective import Objective
+from cascadia.domain.plan import ASKS_NONE
 from cascadia.domain.quality import Floats
 from cascadia.planner.allocation.demand import JUDGE
 from cascadia.planner.deployment.deployment import Deployment
@@ -24,7 +25,7 @@ from cascadia.planner.refinement.nearly_full import HOPELESS, fullest
 from cascadia.planner.refinement.refine import Candidate, Effort, rank, within_limits
 from cascadia.planner.refinement.supersets import Found, parts, searched
 from cascadia.planner.routing.mixtures import bounded
-from cascadia.planner.routing.routings import Ints, Routings, with_mixtures
+from cascadia.planner.routing.routings import Bools, Ints, Routings, with_mixtures
 from cascadia.planner.search.bilevel import Solver
 from cascadia.planner.search.context import Search, on_pools, restricted
 from cascadia.planner.search.elsewhere import about_usd_per_hour
@@ -146,13 +147,21 @@ def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routi
         return mixed.take(on_them) if len(on_them) else None
     cheapest = good[np.argsort(cost[good], kind="stable")]
     fullest_ = good[np.argsort(-seems[good], kind="stable")]
-    # A coin between models waits for no verdict, and so may be the fastest though another is cheaper.
+    # A coin between models waits for no verdict, and so may be the fastest though another is cheaper. Whose turn it is
+    # depends on which of the two most requests go by: who asks for less quality has the turns of who asks for more too.
     coins = cheapest[~mixed.judged(cheapest).any(axis=1)]
+    larger = coins[_mostly_larger(mixed, coins)]
     chosen = dict.fromkeys(
-        k for order in (cheapest, fullest_, coins) for k in _one_of_each_chord(order, chord)
+        k for order in (cheapest, fullest_, coins, larger) for k in _one_of_each_chord(order, chord)
     )
     few = [k for k in chosen if cost[k] < below_usd]
     return mixed.take(np.array(few)) if few else None
+
+
+def _mostly_larger(mixed: Routings, coins: Ints) -> Bools:
+    """(k): do most requests go by the larger of the two models, past the smaller?"""
+    assert mixed.skip_below is not None
+    return np.asarray((mixed.skip_below[coins] >= ASKS_NONE).any(axis=1))
 
 
 def _all_the_way_up(good: Ints, key: Floats, lower: Floats, chord: Ints) -> Iterator[int]:
