@@ -96,14 +96,9 @@ def serve(
         found = _settings(source, endpoints, keys_file, admin_port, redis_url_file)
         found = replace(found, tracing=found.tracing or tracing_from(os.environ))
         found = replace(found, host=host or found.host, port=found.port if port is None else port)
-        if workers > 1 and (group := next((one.name for one in found.groups if one.policies), None)):
-            raise BadInput(
-                f"--workers {workers}",
-                f"would give group {group} a queue in each process, and each a part of the load by which its policies "
-                "are chosen",
-                "leave it out: one process forms its batches",
-            )
-        return shared(found, workers)
+        # Each process takes its part when it puts them in force: what is told and put is of the router as a whole.
+        shared(found, workers)
+        return found
 
     first = read(load)
     settings, last_good = first.settings, LastGood(first)

@@ -43,6 +43,7 @@ class ActivePlan:
         metrics: Metrics,
         journal: Journal,
         *,
+        own: RouterSettings,
         access: Access | None,
         examiner: Examiner,
         held: HeldBytes,
@@ -54,13 +55,14 @@ class ActivePlan:
     ) -> None:
         """Takes over unchanged from `before`: the judge and the memory of conversations, where told the same.
 
-        `known`: the addresses of names that DNS is asked for. `load`: by which gears are chosen.
+        `own`: this process's part of `settings`, by which requests are limited. `known`: the addresses of names that
+        DNS is asked for. `load`: by which gears are chosen.
         """
         self.settings = settings
-        self.resolved = resolved(settings, known)
-        limits, judge = settings.limits, self.resolved.judge
+        self.resolved = resolved(own, known)
+        limits, judge = own.limits, self.resolved.judge
         self.stages = [Stage(s, limits, metrics.stage(s.name), held) for s in self.resolved.stages]
-        same = before is not None and before.resolved.judge == judge and before.settings.limits == limits
+        same = before is not None and before.resolved.judge == judge and before.resolved.limits == limits
         self._judge: Judge
         self._foresight: Judge
         gate: Gate | None
@@ -76,7 +78,7 @@ class ActivePlan:
                 _keep_verdicts(gate, before.cascade.scoring.gate)
         foresight = self.resolved.foresight
         alike = before is not None and before.resolved.foresight == foresight
-        if before is not None and alike and before.settings.limits == limits:
+        if before is not None and alike and before.resolved.limits == limits:
             self._foresight = before._foresight
         else:
             self._foresight = judge_of(foresight, limits, metrics, examiner, held)
@@ -107,7 +109,7 @@ class ActivePlan:
         named = {stage.name: stage for stage in self.stages}
         self.batchers = {group.name: batcher_of(group, named, limits) for group in settings.groups}
         self.service = Service(
-            settings,
+            own,
             self.stages,
             self.cascade,
             metrics=metrics,

@@ -36,7 +36,8 @@ from cascadia.router.replicas.draining import Departing
 from cascadia.router.replicas.replica import Replica
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.server.peers import Peers
-from cascadia.router.settings.model import RouterSettings
+from cascadia.router.server.workers import shared
+from cascadia.router.settings.model import Limits, RouterSettings
 from cascadia.router.telemetry.figures import figures
 from cascadia.router.telemetry.kept_figures import KeptFigures
 from cascadia.router.telemetry.metrics import Metrics
@@ -70,13 +71,14 @@ class Router:
         self.access: Access | None = access_of(settings.keys, keyring, self.metrics)
         self._gate = gate
         self.peers = peers or Peers()
+        own = self._own(settings)
         folder = self.peers.folder if self.peers.count > 1 else None
         self.figures = KeptFigures(folder, partial(figures, self.metrics.registry))
         self.peers.answers["metrics"] = self.figures.told
         self.operator = Operator(self)
-        self.observers = Observers(settings, self.metrics, self)
-        self.examiner = Examiner(settings.limits, self.metrics.not_examined)
-        self.held = HeldBytes(settings.limits.max_held_bytes)
+        self.observers = Observers(own, self.metrics, self)
+        self.examiner = Examiner(own.limits, self.metrics.not_examined)
+        self.held = HeldBytes(own.limits.max_held_bytes)
         self.load = FleetLoad(self)
         self.plans = Succession(self._activated(settings), self.events.line)
         self.others = OtherRouters(self, self.observers.page)
@@ -98,6 +100,11 @@ class Router:
     @property
     def settings(self) -> RouterSettings:
         return self.active_plan.settings
+
+    @property
+    def limits(self) -> Limits:
+        """This process's part of those in force."""
+        return self.service.limits
 
     @property
     def stages(self) -> list[Stage]:
@@ -222,6 +229,9 @@ class Router:
         await self.examiner.stop()
         await self.figures.stop()
 
+    def _own(self, settings: RouterSettings) -> RouterSettings:
+        return shared(settings, self.peers.count, self.peers.number)
+
     def _activated(
         self,
         settings: RouterSettings,
@@ -232,6 +242,7 @@ class Router:
             settings,
             self.metrics,
             self.journal,
+            own=self._own(settings),
             access=self.access,
             examiner=self.examiner,
             held=self.held,

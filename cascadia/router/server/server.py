@@ -47,7 +47,7 @@ class Server:
     def __init__(self, router: Router, descriptors: int | None = None) -> None:
         """`descriptors`: that this process may have, where that bounds its connections."""
         self.router = router
-        self.limits = router.settings.limits
+        self.limits = router.limits
         most = self.limits.max_connections if descriptors is None else clients_of(descriptors)
         if most < self.limits.max_connections:
             self.limits = replace(self.limits, max_connections=most)

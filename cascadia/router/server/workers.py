@@ -40,14 +40,22 @@ _SERVES, _LEAVES = b"s", b"l"
 _WORD = struct.Struct("=ic")
 
 
-def shared(settings: RouterSettings, workers: int) -> RouterSettings:
-    """A worker's own part of what is limited for the router as a whole: replicas' and queue's places, connections, and
-    what somebody else's API is sent in a minute. Raises `BadInput` where that is less than a request each."""
+def shared(settings: RouterSettings, workers: int, number: int = 0) -> RouterSettings:
+    """The own part of worker `number` of what is limited for the router as a whole: replicas' and queue's places,
+    connections, what somebody else's API is sent in a minute, and tokens of shadow evaluations. Raises `BadInput` where
+    that is less than a request each, or one process is to form all batches."""
     if workers == 1:
         return settings
+    if (group := next((one.name for one in settings.groups if one.policies), None)) is not None:
+        raise BadInput(
+            f"--workers {workers}",
+            f"would give group {group} a queue in each process, and each a part of the load by which its policies "
+            "are chosen",
+            "leave it out: one process forms its batches",
+        )
 
     def part(whole: int) -> int:
-        return max(1, ceil(whole / workers))
+        return max(1, ceil((whole - number) / workers))
 
     def sent(most: int | None) -> int | None:
         if most is not None and most < workers:
@@ -65,14 +73,19 @@ def shared(settings: RouterSettings, workers: int) -> RouterSettings:
     def stage(one: StageSettings) -> StageSettings:
         return replace(one, replicas=tuple(map(replica, one.replicas)))
 
-    limits = settings.limits
+    limits, shadow = settings.limits, settings.shadow
     limits = replace(
         limits,
         max_queue=part(limits.max_queue),
         max_connections=part(limits.max_connections),
         max_held_bytes=part(limits.max_held_bytes),
     )
-    return replace(with_each_stage(settings, stage), limits=limits)
+    shadow = replace(
+        shadow,
+        tokens_per_hour=shadow.tokens_per_hour // workers,
+        burst_at_once=part(shadow.burst_at_once),
+    )
+    return replace(with_each_stage(settings, stage), limits=limits, shadow=shadow)
 
 
 def hear() -> None:

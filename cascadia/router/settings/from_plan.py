@@ -183,6 +183,9 @@ def under_plan(files: RouterSettings, plan: Plan) -> RouterSettings:
     """
     known = {stage.name: stage for stage in files.stages}
     deployed = [stage.name for stage in plan.stages if stage.deployed]
+    if (unknown := next((name for name in deployed if name not in known), None)) is not None:
+        what = f"deploys stage {unknown}, which the router's files have not: {', '.join(known)}"
+        raise BadInput("plan.stages", what, "add it to the files first, which say where its replicas are")
     group = {stage.name: stage.group or stage.name for stage in plan.stages}
     addresses = {group[name]: [r.url for r in known[name].replicas] for name in deployed if name in known}
     if files.judge is not None and files.judge.stage is not None and plan.asks_judge:
@@ -249,14 +252,14 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         replace(
             replica,
             share=planned.share / (count if replica.resolve else 1),
-            kind=replica.kind or planned.kind,
-            latency=replica.latency or planned.latency,
+            kind=planned.kind or replica.kind,
+            latency=planned.latency or replica.latency,
             planned=count if replica.resolve else 1,
             max_concurrency=planned.max_concurrency,
         )
         for replica, planned, count in zip(file.replicas, told.replicas, counts, strict=True)
     )
-    balancing = told.balancing if file.balancing == "least-outstanding" else file.balancing
+    balancing = file.balancing if told.balancing == "least-outstanding" else told.balancing
     return replace(
         file,
         replicas=replicas,
@@ -264,7 +267,7 @@ def _planned(file: StageSettings, told: StageSettings, groups: Sequence[ReplicaG
         max_model_len=told.max_model_len,
         max_tokens=told.max_tokens or file.max_tokens,
         balancing=balancing,
-        latency_max_s=file.latency_max_s or told.latency_max_s,
+        latency_max_s=told.latency_max_s or file.latency_max_s,
         load=told.load,
         exits=told.exits,
         promise=told.promise or file.promise,

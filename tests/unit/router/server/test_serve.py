@@ -15,7 +15,8 @@ import uvloop
 from cascadia.cli.serve import _settings
 from cascadia.cli.shared.errors import failure
 from cascadia.domain.errors import BadInput
-from cascadia.domain.plan import ForesightPlan, JudgePlan, ReplicaGroup
+from cascadia.domain.objective import Objective
+from cascadia.domain.plan import Balancing, ForesightPlan, JudgePlan, LatencyLine, Plan, ReplicaGroup
 from cascadia.files.plan_file import write_plan
 from cascadia.router.settings.from_plan import settings_of, under_plan
 from cascadia.router.settings.model import (
@@ -27,7 +28,7 @@ from cascadia.router.settings.model import (
     StageSettings,
 )
 from cascadia.testing.engines import FakeEngine, completion, send, started
-from cascadia.testing.plans import POOLS, plan, stage
+from cascadia.testing.plans import FRONTIER_API, POOLS, plan, stage
 from cascadia_judge.llm.prompt import PROMPT_VERSION
 from tests.unit.planner.policies.one_pass_plans import planned as planned_one_pass
 
@@ -46,6 +47,11 @@ def two(judge: JudgePlan = CERTAINTY) -> Any:
         POOLS,
         judge,
     )
+
+
+def two_plain() -> Plan:
+    one = ReplicaGroup("h100", 1, 1, 1, 1.0)
+    return plan([stage("small", one), stage("large", one)], POOLS, CERTAINTY)
 
 
 def test_a_plan_gives_thresholds_shares_and_skipped_stages() -> None:
@@ -111,6 +117,37 @@ def test_a_plan_put_bounds_answers_that_nobody_else_bounds() -> None:
     put = under_plan(settings_of(free, urls, "plan.json"), bound)
     assert [each.max_tokens for each in put.stages] == [300, None]
     assert [each.max_tokens for each in under_plan(put, free).stages] == [300, None]
+
+
+def test_a_plan_put_brings_how_its_stages_are_balanced_whatever_the_plan_of_the_files_had() -> None:
+    """A plan for `matching` has half the places of others: beside the files' balancing they would be too few."""
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"]}
+
+    def made(balancing: Balancing, within_s: float, step_s: float) -> Plan:
+        one = ReplicaGroup("h100", 1, 1, 1, 1.0, latency=LatencyLine(0.1, 0.0005, step_s, 0.0001))
+        planned = plan([stage("small", one, balancing=balancing), stage("large", one)], POOLS, CERTAINTY)
+        return replace(planned, objective=Objective("cost", quality_min=80.0, latency_max_s=within_s))
+
+    before, after = made("earliest-finish", 12.0, 0.02), made("matching", 20.0, 0.01)
+    for files, put in ((before, after), (after, before)):
+        told = settings_of(put, urls, "plan.json")
+        assert under_plan(settings_of(files, urls, "plan.json"), put).stages == told.stages
+    plain = two_plain()
+    assert [each.balancing for each in under_plan(settings_of(before, urls, "plan.json"), plain).stages] == [
+        "earliest-finish",
+        "least-outstanding",
+    ]
+
+
+def test_a_plan_put_with_a_stage_elsewhere_that_the_files_do_not_have_is_refused() -> None:
+    urls = {"small": ["http://h:1"], "large": ["http://h:2"]}
+    one = ReplicaGroup("h100", 1, 1, 1, 1.0)
+    api = stage("frontier", model="any", external=FRONTIER_API)
+    planned = plan([stage("small", one), api], POOLS, CERTAINTY)
+    with pytest.raises(
+        BadInput, match=r"deploys stage frontier, which the router's files have not: small, large"
+    ):
+        under_plan(settings_of(two_plain(), urls, "plan.json"), planned)
 
 
 def test_a_plan_put_brings_its_policies_to_the_workers_of_the_files() -> None:

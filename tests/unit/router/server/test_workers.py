@@ -9,6 +9,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,17 +19,28 @@ import uvloop
 from prometheus_client.parser import text_string_to_metric_families
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.plan import ReplicaGroup
+from cascadia.files.plan_file import plan_json
+from cascadia.router.admin.commands import put_plan
+from cascadia.router.server.app import Router
+from cascadia.router.server.peers import Peers
 from cascadia.router.server.workers import shared
+from cascadia.router.settings.from_plan import settings_of
 from cascadia.router.settings.model import (
     JudgeSettings,
     Limits,
     ReplicaSettings,
     RouterSettings,
+    ShadowSettings,
     StageSettings,
 )
 from cascadia.router.telemetry.merge import merge
 from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.plans import POOLS, plan, stage
 from cascadia.testing.routers import until
+from cascadia_sim.iteration.engine_config import EngineConfig
+from tests.unit.planner.policies.one_pass_plans import planned as planned_one_pass
+from tests.unit.router.server.test_serve import CERTAINTY
 
 PROGRAM = Path(sys.executable).with_name("cascadia")
 
@@ -45,6 +57,45 @@ def test_what_is_limited_for_the_router_is_parted_among_its_processes() -> None:
     assert part.judge.stage.replicas[0].max_concurrency == 3
     assert (part.limits.max_queue, part.limits.max_connections) == (2, 1)
     assert shared(settings, 1) is settings
+
+
+def test_the_parts_of_all_processes_are_the_whole_or_one_each() -> None:
+    for whole, workers in ((10, 4), (256, 3), (7, 7), (2, 4)):
+        stage = StageSettings("small", "m", (ReplicaSettings("http://h:1", max_concurrency=whole),))
+        shadow = ShadowSettings(0.1, tokens_per_hour=100)
+        settings = RouterSettings((stage,), None, shadow=shadow)
+        parts = [shared(settings, workers, number) for number in range(workers)]
+        assert sum(part.stages[0].replicas[0].max_concurrency for part in parts) == max(whole, workers)
+        assert sum(part.shadow.tokens_per_hour for part in parts) <= 100
+
+
+def test_a_plan_put_is_parted_among_processes_as_the_files_are(tmp_path: Path) -> None:
+    one = ReplicaGroup("h100", 1, 1, 1, 1.0)
+    few = EngineConfig(max_num_seqs=5)
+    planned = plan([stage("small", one, config=few), stage("large", one, config=few)], POOLS, CERTAINTY)
+    files = settings_of(planned, {"small": ["http://h:1"], "large": ["http://h:2"]}, "plan.json")
+    put = plan_json(replace(planned, thresholds=(70.0,))).encode()
+
+    async def main() -> None:
+        found = []
+        for number, count in ((0, 1), (0, 4), (3, 4)):
+            router = Router(files, peers=Peers(tmp_path, number, count))
+            await put_plan(router, put)
+            found.append((router.digest, [replica.max_concurrency for _, replica in router.replicas]))
+            await router.plans.stop()
+        digests, places = zip(*found, strict=True)
+        assert list(places) == [[10, 10], [3, 3], [2, 2]]
+        assert len(set(digests)) == 1
+
+    uvloop.run(main())
+
+
+def test_a_group_with_policies_is_put_to_no_several_processes(tmp_path: Path) -> None:
+    planned = planned_one_pass().plan
+    urls = [f"http://h:{8100 + number}" for number in range(planned.gpus)]
+    settings = settings_of(planned, {"guard": urls}, "plan.json")
+    with pytest.raises(BadInput, match="a queue in each process"):
+        Router(settings, peers=Peers(tmp_path, 0, 2))
 
 
 def test_processes_together_keep_the_limit_of_an_api() -> None:
