@@ -182,7 +182,7 @@ def _serve(
     from cascadia.router.server.server import run
     from cascadia.router.telemetry.log_writer import LogWriter
 
-    settings, keyring, _ = last_good.get()
+    settings, keyring, *_ = last_good.get()
     log = LogWriter(_standard_error)
     peers = Peers(*place) if place is not None else None
     write_line = None if no_log else log

@@ -2,11 +2,11 @@
 
 One command at a time, whichever processes are asked: each of two drains would see the other's replica as still there,
 and of two documents each process would keep the one that came to it last. A process that takes a dead one's place asks
-the others for their overrides, and does the same.
+the others for their overrides, and does the same; where all have died, it goes on with those that were kept.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from math import isfinite
@@ -30,6 +30,10 @@ TURN_S = 2 * PATIENCE_S
 """For the command before to be done."""
 _LOOK_S = 0.02
 
+Why = Literal["signal", "file", "admin"]
+"""What has the files read again."""
+_WHY: dict[bytes, Why] = {b"signal": "signal", b"file": "file", b"admin": "admin"}
+
 
 @dataclass(frozen=True, slots=True)
 class Override:
@@ -52,7 +56,7 @@ class Outcome(Protocol):
 
 
 class Reloads(Protocol):
-    """The files of a router, which may be read again."""
+    """The files of a router, which may be read again; with overrides, kept for processes that come later."""
 
     @property
     def loaded(self) -> RouterSettings: ...
@@ -60,7 +64,12 @@ class Reloads(Protocol):
     @property
     def last(self) -> Outcome | None: ...
 
-    async def reload(self, why: Literal["admin"]) -> Outcome: ...
+    @property
+    def kept(self) -> Iterable[Override]: ...
+
+    def keep(self, overrides: Sequence[Override]) -> None: ...
+
+    async def reload(self, why: Why) -> Outcome: ...
 
 
 class Peers(Protocol):
@@ -102,12 +111,12 @@ class Operated(Process, Commanded, Protocol):
 
 
 class Operator:
-    """`overrides` are in force beside the files, oldest first."""
+    """`overrides` are in force beside the files, oldest first; `caught_up`: those of before this process too."""
 
     def __init__(self, router: Operated) -> None:
         self._router = router
         self.overrides: list[Override] = []
-        self._caught_up = asyncio.Event()
+        self.caught_up = asyncio.Event()
         router.peers.answers.update(
             {
                 "put": self._told,
@@ -122,18 +131,22 @@ class Operator:
     async def catch_up(self) -> None:
         """Repeats the overrides that were made before this process began; what it is told meanwhile comes after."""
         try:
-            for answer in (await self._router.peers.ask("what was put")).values():
-                for what, body in orjson.loads(answer):
-                    await self._do_here(Override(what, body.encode()))
-                return
+            reloader = self._router.reloader
+            told = next(iter((await self._router.peers.ask("what was put")).values()), None)
+            if told is not None:
+                found = [Override(what, body.encode()) for what, body in orjson.loads(told)]
+            else:
+                found = [] if reloader is None else list(reloader.kept)
+            for override in found:
+                await self._do_here(override)
         finally:
-            self._caught_up.set()
+            self.caught_up.set()
 
     def forget(self) -> None:
         """Has the files in force again, and the load decide of gears. Who drains goes on."""
         if self._router.gears is not None:
             self._router.gears.pin(None)
-        self.overrides = [override for override in self.overrides if override.what == "drain"]
+        self.overrides = self._drains
 
     async def state(self) -> dict[str, Any]:
         others = await self._router.peers.ask("state")
@@ -158,7 +171,7 @@ class Operator:
             raise Refused(409, "no_files", "This router was not started from files.")
         async with self._turn():
             told = await reloader.reload("admin")
-            await self._router.peers.tell("reload", b"", PATIENCE_S)
+            await self._router.peers.tell("reload", b"admin", PATIENCE_S)
         return told._asdict() | {"plan": self._router.digest}
 
     async def drain(self, name: str, *, wait_s: float, force: bool) -> dict[str, Any]:
@@ -188,6 +201,7 @@ class Operator:
     @asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         """This command alone. Raises `Refused` where the one before goes on and on."""
+        await self.caught_up.wait()
         async with AsyncExitStack() as held:
             try:
                 await held.enter_async_context(self._router.peers.turn(TURN_S))
@@ -201,6 +215,9 @@ class Operator:
 
     async def _everywhere(self, override: Override) -> None:
         await self._do(override)
+        if self._router.reloader is not None:
+            # Before others are told: who comes meanwhile is told, or finds it there.
+            self._router.reloader.keep(self.overrides)
         await self._router.peers.tell("put", override.message, PATIENCE_S)
 
     async def _check_others(self, stage: Stage, replica: Replica) -> None:
@@ -246,7 +263,7 @@ class Operator:
 
     async def _told(self, message: bytes) -> bytes:
         what, _, body = message.partition(b"\n")
-        await self._caught_up.wait()
+        await self.caught_up.wait()
         await self._do_here(Override(what.decode("ascii"), body))
         return b"done"
 
@@ -264,15 +281,24 @@ class Operator:
     def _drained(self) -> set[bytes]:
         return {_which(stage, r) for stage, r in self._router.replicas if r.state == "draining"}
 
-    async def _say(self, _: bytes) -> bytes:
+    @property
+    def _drains(self) -> list[Override]:
+        """A drain ends with its replica: who has its address by now is another."""
         draining = self._drained
-        # A drain ends with its replica: who has its address by now is another.
-        told = [one for one in self.overrides if one.what != "drain" or one.body in draining]
+        return [one for one in self.overrides if one.what == "drain" and one.body in draining]
+
+    async def _say(self, _: bytes) -> bytes:
+        """Nothing where this process does not know yet."""
+        if not self.caught_up.is_set():
+            return b""
+        drains = self._drains
+        told = [one for one in self.overrides if one.what != "drain" or one in drains]
         return orjson.dumps([[override.what, override.body.decode()] for override in told])
 
-    async def _reload_too(self, _: bytes) -> bytes:
+    async def _reload_too(self, why: bytes) -> bytes:
+        await self.caught_up.wait()
         if self._router.reloader is not None:
-            await self._router.reloader.reload("admin")
+            await self._router.reloader.reload(_WHY[why])
         return b"done"
 
     async def _state(self, _: bytes) -> bytes:

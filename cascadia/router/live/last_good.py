@@ -1,5 +1,5 @@
-"""Settings and keys in force, kept for the process that takes another's place: it goes on with them, not with what
-their parent read at the start, nor with files that changed since, and may make no sense now.
+"""Settings, keys and overrides in force, kept for the process that takes another's place: it goes on with them, not
+with what their parent read at the start, nor with files that changed since, and may make no sense now.
 
 They stay in memory that a router's processes share. No file: secrets are among them.
 """
@@ -15,6 +15,7 @@ from typing import NamedTuple
 from cascadia.router.access.keys import Keyring
 from cascadia.router.access.keys_file import read_keys
 from cascadia.router.access.setup import check_budgets
+from cascadia.router.admin.broadcast import Override
 from cascadia.router.settings.model import RouterSettings
 
 _DIGEST_BYTES = sha256().digest_size
@@ -23,11 +24,12 @@ Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class InForce(NamedTuple):
-    """`known`: the files as they were when they were read."""
+    """`known`: the files as they were when they were read. `overrides`: what operators put beside them."""
 
     settings: RouterSettings
     keyring: Keyring | None
     known: Signature
+    overrides: tuple[Override, ...] = ()
 
 
 class LastGood:

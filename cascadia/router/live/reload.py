@@ -1,26 +1,29 @@
 """Files read again while requests run: on SIGHUP, when one of them changes, or when the admin API asks.
 
+Of several processes whichever learns of it first has the others do it too, before an operator's next command: one that
+did it later would undo what was put meanwhile, and serve by another plan than the others.
+
 All that is new is read, checked and built before anything changes. What cannot be read leaves all as it is, and says so
 in one line of the log, in a metric, and in `/ready`.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol
 
 from cascadia.domain.errors import CascadiaError
 from cascadia.router.access.access import Access
+from cascadia.router.admin.broadcast import PATIENCE_S, TURN_S, Override, Why
 from cascadia.router.live.last_good import InForce, LastGood, files_of, read, signature
 from cascadia.router.live.reload_metrics import PlanMetrics
 from cascadia.router.settings.model import RouterSettings
 from cascadia.router.telemetry.internal_errors import tell
 from cascadia.router.telemetry.request_log import Journal
 
-Why = Literal["signal", "file", "admin"]
 Outcome = Literal["swapped", "unchanged", "refused"]
 
 AT_START = ("host", "port", "keys", "admin", "tracing", "samples", "shadow", "page")
@@ -45,9 +48,20 @@ class Reloaded(NamedTuple):
 
 
 class Forgetful(Protocol):
-    """Whoever put something beside the files."""
+    """Whoever put something beside the files; `caught_up` with what was put before this process began."""
+
+    overrides: list[Override]
+    caught_up: asyncio.Event
 
     def forget(self) -> None: ...
+
+
+class Peers(Protocol):
+    """The other processes of this router, of which one at a time may do what all are to do."""
+
+    async def tell(self, what: str, body: bytes, patience_s: float) -> None: ...
+
+    def turn(self, patience_s: float) -> AbstractAsyncContextManager[None]: ...
 
 
 class Reloadable(Protocol):
@@ -64,6 +78,9 @@ class Reloadable(Protocol):
 
     @property
     def operator(self) -> Forgetful: ...
+
+    @property
+    def peers(self) -> Peers: ...
 
     @property
     def plan_metrics(self) -> PlanMetrics: ...
@@ -113,9 +130,32 @@ class Reloader:
         if self._soon is None or self._soon.done():
             self._soon = asyncio.create_task(self._until_answered())
 
+    @property
+    def kept(self) -> tuple[Override, ...]:
+        """Overrides as the last process that took one kept them."""
+        return () if self._last_good is None else self._last_good.get().overrides
+
+    def keep(self, overrides: Sequence[Override]) -> None:
+        """Keeps them for processes that come later."""
+        if self._last_good is not None:
+            self._last_good.put(self._last_good.get()._replace(overrides=tuple(overrides)))
+
     async def _until_answered(self) -> None:
         while self._answered < self._signals:
-            await self.reload("signal")
+            await self._everywhere("signal")
+
+    async def _everywhere(self, why: Why) -> None:
+        """Reloads here and in all other processes, unless they had this one do it while it waited for its turn."""
+        await self._router.operator.caught_up.wait()
+        async with AsyncExitStack() as held:
+            # A command that goes on and on keeps nobody from the files.
+            with suppress(TimeoutError):
+                await held.enter_async_context(self._router.peers.turn(TURN_S))
+            if why == "signal" and self._answered == self._signals:
+                return
+            told = await self.reload(why)
+            if why == "signal" or told.outcome == "swapped":
+                await self._router.peers.tell("reload", why.encode("ascii"), PATIENCE_S)
 
     async def reload(self, why: Why) -> Reloaded:
         """One at a time. A file's change swaps only what differs from the files as they were; others set all anew."""
@@ -143,7 +183,7 @@ class Reloader:
 
     def _apply(self, found: InForce, *, again: bool) -> Reloaded:
         router, now = self._router, self._router.settings
-        settings, keyring, known = found
+        settings, keyring, known, _ = found
         restart = _needs_restart(settings, self.loaded)
         at_start = {name: getattr(now, name) for name in AT_START}
         settings = replace(settings, **at_start)
@@ -160,7 +200,7 @@ class Reloader:
             swapped = True
         if self._last_good is not None:
             keyring = None if router.access is None else router.access.keyring
-            self._last_good.put(InForce(settings, keyring, known))
+            self._last_good.put(InForce(settings, keyring, known, tuple(router.operator.overrides)))
         return Reloaded("swapped" if swapped else "unchanged", None, time.time(), restart)
 
     def _files(self) -> tuple[Path, ...]:
@@ -174,7 +214,7 @@ class Reloader:
             found = signature(self._files())
             if found == seen != self._known:
                 files = self._files()
-                await self.reload("file")
+                await self._everywhere("file")
                 # As they were before they were read: what was written meanwhile is a change again.
                 self._known = found if self._files() == files else signature(self._files())
             seen = found
