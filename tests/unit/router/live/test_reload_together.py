@@ -63,8 +63,9 @@ def test_one_that_takes_a_dead_ones_place_asks_nobody_who_does_not_know_yet_eith
             starting, comes = scene.made(0, 3), scene.made(1, 3)
             await starting.peers.start()
             async with serving(comes):
-                assert thresholds(comes, stays) == {70.0}
+                found = thresholds(comes, stays)
             await starting.peers.stop()
+            assert found == {70.0}
 
     run(main)
 
