@@ -2,7 +2,8 @@
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from select import PIPE_BUF
 
 MOST_BYTES = 8 * 2**20
 """Lines that wait to be written; what goes beyond is lost, and counted."""
@@ -33,9 +34,20 @@ class LogWriter:
 
     def _run(self) -> None:
         while (lines := self._lines.get()) is not None:
-            try:
-                self._write(lines)
-            except (OSError, ValueError):
-                self.failed(lines.count(b"\n"))
-            finally:
-                self._waiting_bytes -= len(lines)
+            for part in parts(lines):
+                try:
+                    self._write(part)
+                except (OSError, ValueError):
+                    self.failed(part.count(b"\n"))
+                finally:
+                    self._waiting_bytes -= len(part)
+
+
+def parts(lines: bytes) -> Iterator[bytes]:
+    """Whole lines, as many at a time as a pipe takes in one piece: of more than that, processes that share a full one
+    would write parts in between one another's."""
+    begin = 0
+    while begin < len(lines):
+        end = lines.rfind(b"\n", begin, begin + PIPE_BUF) + 1 or lines.find(b"\n", begin) + 1 or len(lines)
+        yield lines[begin:end]
+        begin = end

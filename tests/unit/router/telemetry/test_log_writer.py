@@ -1,6 +1,7 @@
 """A log that takes nothing holds up a thread, and nothing else."""
 
 import threading
+from select import PIPE_BUF
 
 import pytest
 
@@ -49,3 +50,17 @@ def test_lines_that_cannot_be_written_are_counted_and_the_next_are_tried() -> No
         writer(lines)
     writer.close(wait_s=10.0)
     assert (len(found), lost) == (2, [2])
+
+
+def test_what_goes_to_a_pipe_that_processes_share_goes_in_whole_lines_that_it_takes_in_one_piece() -> None:
+    """Four processes with a full pipe wrote into one another's lines: 21 of 960 could not be read."""
+    found: list[bytes] = []
+    writer = LogWriter(found.append)
+    lines = [b"%d %b\n" % (number, b"x" * (number * 37 % 900)) for number in range(200)]
+    lines[100] = b"y" * 3 * PIPE_BUF + b"\n"
+    writer(b"".join(lines))
+    writer.close()
+    assert b"".join(found) == b"".join(lines)
+    assert all(part.endswith(b"\n") for part in found)
+    assert [part for part in found if len(part) > PIPE_BUF] == [lines[100]]
+    assert len(found) < 50
