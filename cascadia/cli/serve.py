@@ -182,11 +182,13 @@ def _serve(
     from cascadia.router.server.server import run
     from cascadia.router.telemetry.log_writer import LogWriter
 
-    settings, keyring, *_ = last_good.get()
+    now = last_good.get()
     log = LogWriter(_standard_error)
     peers = Peers(*place) if place is not None else None
     write_line = None if no_log else log
-    router = Router(settings, write_line, keyring=keyring, write_event=log, peers=peers)
+    router = Router(
+        now.settings, write_line, keyring=now.keyring, write_event=log, peers=peers, earlier=now.names
+    )
     log.failed = router.metrics.log_failures.inc
     router.reloader = Reloader(router, load, last_good)
     if admin_at is not None:

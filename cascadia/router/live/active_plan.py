@@ -52,11 +52,12 @@ class ActivePlan:
         observers: Observers,
         known: Addresses,
         load: FleetLoad,
+        earlier: tuple[str, ...] = (),
     ) -> None:
         """Takes over unchanged from `before`: the judge and the memory of conversations, where told the same.
 
         `own`: this process's part of `settings`, by which requests are limited. `known`: the addresses of names that
-        DNS is asked for. `load`: by which gears are chosen.
+        DNS is asked for. `load`: by which gears are chosen. `earlier`: names served by a process before this one.
         """
         self.settings = settings
         self.resolved = resolved(own, known)
@@ -102,7 +103,7 @@ class ActivePlan:
             in_usd=settings.cost_unit is not None,
             refuses=settings.when_overloaded == "refuse",
         )
-        earlier = () if before is None else before.names
+        earlier = earlier if before is None else before.names
         self.gears = Gears(settings, self.stages, load, metrics) if settings.gears else None
         if self.gears is not None and before is not None and before.gears is not None:
             self.gears.inherit(before.gears)
@@ -134,9 +135,11 @@ class ActivePlan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names that clients may know of its stages, and of those before it, from small to large."""
+        """Names that clients may know of its stages, and of those before it, from small to large: each of the latter
+        beside the stage that it means, which the next plan then has it mean too."""
         known = self.settings.names or tuple(self.service.order)
-        return (*(name for name in self.service.aliases if name not in known), *known)
+        gone = [(name, stage) for name, stage in reversed(self.service.aliases.items()) if name not in known]
+        return tuple(each for stage in known for each in (*(n for n, s in gone if s == stage), stage))
 
     @property
     def all_stages(self) -> list[Stage]:

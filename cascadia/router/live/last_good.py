@@ -24,12 +24,14 @@ Signature = tuple[tuple[int, int, int] | None, ...]
 
 
 class InForce(NamedTuple):
-    """`known`: the files as they were when they were read. `overrides`: what operators put beside them."""
+    """`known`: the files as they were when they were read. `overrides`: what operators put beside them. `names`: what
+    clients may know of stages, of plans before too."""
 
     settings: RouterSettings
     keyring: Keyring | None
     known: Signature
     overrides: tuple[Override, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 class LastGood:

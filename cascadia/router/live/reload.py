@@ -65,13 +65,16 @@ class Peers(Protocol):
 
 
 class Reloadable(Protocol):
-    """A router whose files may be read again. `digest` is of the plan in force."""
+    """A router whose files may be read again. `digest` is of the plan in force, `names` of those before it too."""
 
     @property
     def settings(self) -> RouterSettings: ...
 
     @property
     def digest(self) -> str: ...
+
+    @property
+    def names(self) -> tuple[str, ...]: ...
 
     @property
     def access(self) -> Access | None: ...
@@ -138,7 +141,8 @@ class Reloader:
     def keep(self, overrides: Sequence[Override]) -> None:
         """Keeps them for processes that come later."""
         if self._last_good is not None:
-            self._last_good.put(self._last_good.get()._replace(overrides=tuple(overrides)))
+            now = self._last_good.get()
+            self._last_good.put(now._replace(overrides=tuple(overrides), names=self._router.names))
 
     async def _until_answered(self) -> None:
         while self._answered < self._signals:
@@ -183,7 +187,7 @@ class Reloader:
 
     def _apply(self, found: InForce, *, again: bool) -> Reloaded:
         router, now = self._router, self._router.settings
-        settings, keyring, known, _ = found
+        settings, keyring, known, *_ = found
         restart = _needs_restart(settings, self.loaded)
         at_start = {name: getattr(now, name) for name in AT_START}
         settings = replace(settings, **at_start)
@@ -200,7 +204,8 @@ class Reloader:
             swapped = True
         if self._last_good is not None:
             keyring = None if router.access is None else router.access.keyring
-            self._last_good.put(InForce(settings, keyring, known, tuple(router.operator.overrides)))
+            overrides = tuple(router.operator.overrides)
+            self._last_good.put(InForce(settings, keyring, known, overrides, router.names))
         return Reloaded("swapped" if swapped else "unchanged", None, time.time(), restart)
 
     def _files(self) -> tuple[Path, ...]:

@@ -53,6 +53,7 @@ class Router:
 
     `keyring`: the keys of `settings.keys`; without it none is asked for. `write_event` gets the lines that are of no
     request: reloads, and calls of the admin API. `peers`: the other processes that serve beside this one.
+    `earlier`: names of stages that clients know of a process whose place this one takes.
     """
 
     def __init__(
@@ -63,6 +64,7 @@ class Router:
         keyring: Keyring | None = None,
         write_event: Callable[[bytes], object] | None = None,
         peers: Peers | None = None,
+        earlier: tuple[str, ...] = (),
     ) -> None:
         self.metrics = Metrics()
         self.plan_metrics = PlanMetrics(self)
@@ -80,7 +82,7 @@ class Router:
         self.examiner = Examiner(own.limits, self.metrics.not_examined)
         self.held = HeldBytes(own.limits.max_held_bytes)
         self.load = FleetLoad(self)
-        self.plans = Succession(self._activated(settings), self.events.line)
+        self.plans = Succession(self._activated(settings, earlier=earlier), self.events.line)
         self.others = OtherRouters(self, self.observers.page)
         self.news = ConversationNews(self)
         self.news.follow()
@@ -156,6 +158,11 @@ class Router:
     def digest(self) -> str:
         """Digest of the plan in force; equal on routers that serve the same."""
         return self.active_plan.digest
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that clients may know of stages in force and of those before."""
+        return self.active_plan.names
 
     @property
     def ready(self) -> bool:
@@ -237,6 +244,7 @@ class Router:
         settings: RouterSettings,
         before: ActivePlan | None = None,
         known: Addresses = MappingProxyType({}),
+        earlier: tuple[str, ...] = (),
     ) -> ActivePlan:
         return ActivePlan(
             settings,
@@ -251,4 +259,5 @@ class Router:
             observers=self.observers,
             known=known,
             load=self.load,
+            earlier=earlier,
         )

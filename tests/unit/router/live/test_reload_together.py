@@ -18,6 +18,7 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.first = "small"
         self.file = folder / "threshold"
         self.file.write_text("50")
         settings = self.load()
@@ -25,7 +26,7 @@ class Scene:
 
     def load(self) -> RouterSettings:
         replicas = tuple(ReplicaSettings(f"http://127.0.0.1:{port}", health_path=None) for port in (1, 2))
-        small = StageSettings("small", "m", replicas, float(self.file.read_text()))
+        small = StageSettings(self.first, "m", replicas, float(self.file.read_text()))
         stages = small, replace(small, name="large", threshold=0.0)
         return RouterSettings(stages, JudgeSettings("certainty"), page=False, watch_s=0.0, files=(self.file,))
 
@@ -33,8 +34,9 @@ class Scene:
         def load() -> RouterSettings:
             return replace(self.load(), watch_s=watch_s)
 
-        settings = replace(self.kept.get().settings, watch_s=watch_s)
-        router = Router(settings, peers=Peers(self.folder, number, count))
+        now = self.kept.get()
+        settings = replace(now.settings, watch_s=watch_s)
+        router = Router(settings, peers=Peers(self.folder, number, count), earlier=now.names)
         router.reloader = Reloader(router, load, self.kept)
         return router
 
@@ -117,5 +119,19 @@ def test_a_signal_to_one_process_undoes_what_was_put_in_all(tmp_path: Path) -> N
                 assert thresholds(*both) == {70.0}
                 hears.hang_up()
                 await until(lambda: thresholds(*both) == {50.0})
+
+    run(main)
+
+
+def test_a_name_that_was_served_is_known_to_a_process_that_comes_after_it_was_renamed(tmp_path: Path) -> None:
+    async def main() -> None:
+        scene = Scene(tmp_path)
+        async with serving(stays := scene.made(1, 2)):
+            scene.first = "tiny"
+            await stays.operator.reload()
+            async with serving(comes := scene.made(0, 2)):
+                assert dict(comes.aliases) == dict(stays.aliases) == {"small": "large"}
+                await stays.operator.thresholds(b'{"tiny": 70}')
+                assert dict(comes.aliases) == dict(stays.aliases) == {"small": "large"}
 
     run(main)
