@@ -15,6 +15,12 @@ class Equivalent:
 
 EQUIVALENT = (
     Equivalent(
+        "cascadia/planner/deployment/shape_swaps.py",
+        "return sum(n / max(least, 1e-9) for n, least in zip(counts, saturated, strict=True))",
+        "return sum(n / max(least, 2e-09) for n, least in zip(counts, saturated, strict=True))",
+        "nothing sustains a thousand million times its part",
+    ),
+    Equivalent(
         "sim/cascadia_sim/iteration/engine_config.py",
         'return self.engine == "vllm" and self.attention_dp == 1',
         'return self.engine >= "vllm" and self.attention_dp == 1',

@@ -210,6 +210,8 @@ def test_without_a_table_no_gear_is_played_and_a_note_says_so(geared: PlanResult
     shown = replay(geared.plan, spiky(), folder=tmp_path)
     assert shown.gear is None
     assert any("gears are not played" in note for note in shown.notes)
+    alone = replay(replace(geared.plan, gears=geared.plan.gears[:1]), spiky(), folder=tmp_path)
+    assert not any("gears are not played" in note for note in alone.notes), "one setting is all there is"
 
 
 @pytest.mark.long

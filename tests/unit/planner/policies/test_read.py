@@ -39,6 +39,13 @@ def test_what_lies_between_measured_batches_is_on_the_line(tmp_path: Path) -> No
     assert asked.wanted.late_max == 0.01
 
 
+def test_a_model_alone_in_no_group_has_one_all_the_same(tmp_path: Path) -> None:
+    alone = SPEC.replace("  - {name: large, task: classify, group: guard, accuracy: 80}\n", "")
+    alone = alone.replace(", group: guard", "").replace("quality_min: 75", "quality_min: 70")
+    of_small = "\n".join(line for line in TABLE.splitlines() if not line.startswith("large")) + "\n"
+    assert read_asked(written(tmp_path, alone, of_small)).group == "one-pass"
+
+
 def test_bursty_gaps_are_drawn_at_the_same_rate(tmp_path: Path) -> None:
     bursty = SPEC.replace("rate_rps: 50", "rate_rps: 50, gap_shape: 0.2")
     gaps_s = np.diff(read_asked(written(tmp_path, bursty)).wanted.arrival_s)

@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from cascadia.domain.cluster import Pool
+from cascadia.domain.cluster import Cluster, Pool
 from cascadia.planner.plan import routings_of
 from cascadia.planner.pool.worth import dominance, dominance_note, worths
 from cascadia.planner.search.context import Search, start_search
 from cascadia.planner.sensitivity.renting import least_usd
+from tests.unit.planner.instances import demand, pool, shape
 from tests.unit.planner.problems import MEDIUM, SMALL, problem, traffic
 
 DEAR, CHEAP = Pool("dear", "h100-sxm", 2, 2, 3.0), Pool("cheap", "l40s", 3, 2, 1.0)
@@ -79,6 +80,14 @@ def test_rent_grows_with_the_rate_by_whole_nodes_until_the_pools_are_full(
     paid = [cost for cost in costs if cost is not None]
     assert paid == sorted(paid)
     assert all(cost == pytest.approx(round(cost / 2) * 2) for cost in paid)
+
+
+def test_rent_is_of_what_stands_on_nodes_and_not_of_gpus_that_no_node_has_together() -> None:
+    """Three nodes of three GPUs hold three replicas of two, though nine GPUs would do for four."""
+    nodes = replace(pool(3, 3), rent="gpu")
+    asked = demand(0, [shape(2)], [[1.0]], gated=False)
+    assert least_usd([asked], Cluster((nodes,)), 3.0) == pytest.approx(6.0)
+    assert least_usd([asked], Cluster((nodes,)), 3.5) is None
 
 
 def test_what_costs_nothing_dominates_with_no_price_at_which_that_ends(threads: ThreadPoolExecutor) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from cascadia.domain.errors import BadInput
+from cascadia.domain.objective import Level
 from cascadia.planner.problem.read import read_problem
 from cascadia.planner.spec.overrides import Overrides
 from tests.unit.planner.specs import changed, valid_spec, write_spec
@@ -17,6 +18,21 @@ def test_overrides_take_the_place_of_the_specs_values(folder: Path) -> None:
     assert problem.cluster.gpus == 16
     assert problem.workload.rate_rps == pytest.approx(3.0)
     assert (problem.objective.quality_min, problem.seed, problem.confidence) == (70.0, 5, 0.9)
+
+
+def test_levels_take_the_place_of_the_specs(folder: Path) -> None:
+    path, level = write_spec(folder, valid_spec()), Level("ttft", 0.9, 2.0)
+    assert read_problem(path).objective.levels == ()
+    assert read_problem(path, Overrides(levels=(level,))).objective.levels == (level,)
+
+
+def test_a_bar_that_nobody_asks_for_is_none_at_all_where_only_latency_counts(folder: Path) -> None:
+    def bar(**objective: object) -> float | None:
+        return read_problem(write_spec(folder, valid_spec() | {"objective": objective})).objective.quality_min
+
+    assert bar(minimize="latency") == 0.0
+    assert bar(minimize="latency", quality_min=70) == 70.0
+    assert bar(maximize="quality", latency_max_s=20) is None
 
 
 @pytest.mark.parametrize(

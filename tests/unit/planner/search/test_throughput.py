@@ -11,13 +11,25 @@ from cascadia.domain.cluster import Pool
 from cascadia.planner.plan import routings_of
 from cascadia.planner.search import throughput
 from cascadia.planner.search.context import start_search
-from cascadia.planner.search.throughput import most_capable, most_sustaining
+from cascadia.planner.search.throughput import estimates, most_capable, most_sustaining
+from cascadia.planner.stability.repeats import at_rate
 from tests.unit.planner.problems import LARGE, MEDIUM, NODE, SMALL, hosted_judge, problem, traffic
 
 pytestmark = pytest.mark.slow
 
 ODD = Pool("odd", "l40s", 1, 7, 1.1)
 POOLS = ((NODE,), (replace(NODE, nodes=2), ODD), (ODD,), (replace(NODE, gpus_per_node=1),))
+
+
+def test_what_routings_seem_to_sustain_falls_as_the_rate_grows_and_with_the_stages_that_they_ask() -> None:
+    given = problem((SMALL, LARGE), pools=(NODE,), trace=traffic(80, 8.0))
+    with ThreadPoolExecutor(1) as threads:
+        search, twice = (start_search(p, routings_of(p)[0], threads) for p in (given, at_rate(given, 2.0)))
+        every = np.arange(len(search.routings))
+        once_seems, twice_seems = estimates(search, every), estimates(twice, every)
+    assert twice_seems == pytest.approx(once_seems / 2, rel=0.35)
+    reached = search.routings.reached[:, 1]
+    assert once_seems[np.argmin(reached)] > 1.5 * once_seems[np.argmax(reached)]
 
 
 @pytest.mark.long(in_ci=2)
