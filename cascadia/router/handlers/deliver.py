@@ -56,15 +56,12 @@ async def cascaded(
     if decision.live is not None:
         asked_usage = response or fields.asks_usage
 
-        before, seen = decision.total, Usage()
+        before, live = decision.total, decision.steps[-1]
 
         def noted(usage: Usage) -> dict[str, Any]:
-            nonlocal seen
-            # An engine may tell its usage more than once.
-            stage.metered(Usage(*(max(0, now - then) for now, then in zip(usage, seen, strict=True))))
-            seen = usage
             decision.total = before.plus(usage)
-            decision.steps[-1].used(*usage)
+            # So far: an engine may tell its usage more than once.
+            live.input_tokens, live.output_tokens = usage
             return _note(decision, stage, score, cascade.usd(decision.steps))
 
         noting = Noting(noted, response=response) if asked_usage else Noting()
@@ -75,7 +72,7 @@ async def cascaded(
             live=decision.live,
             headers=headers,
             noting=noting,
-            step=decision.steps[-1],
+            step=live,
         )
         return
     assert held is not None

@@ -1,16 +1,18 @@
 """An engine's stream, passed on part by part."""
 
 import asyncio
+import re
 from time import monotonic
 
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Headers
-from cascadia.router.openai.answers import DONE, Usage, usage_at_end
+from cascadia.router.openai.answers import Usage
 from cascadia.router.openai.bounded import SMALL_BYTES, slices, turn_after
 from cascadia.router.openai.errors import StageFailed
 from cascadia.router.openai.requests import Api
-from cascadia.router.openai.responses import ENDED, usage_told_in
+from cascadia.router.openai.responses import last_in, usage_told_in
 from cascadia.router.openai.rewrite import Noting
+from cascadia.router.openai.stream_usage import ToldUsage
 from cascadia.router.openai.whole_events import WholeEvents
 from cascadia.router.replicas.results import Live
 from cascadia.router.replicas.stage import Stage
@@ -21,7 +23,9 @@ from cascadia.router.upstream.said import said
 from cascadia.router.upstream.told_failure import ToldFailure, failed_response, last_failure
 
 TAIL_BYTES = 2048
-"""Of a stream, kept to see whether it ended as it should, and with which usage."""
+"""Of a stream, kept to see whether it ended as it should."""
+_done = re.compile(rb"^data:[ \t]*\[DONE\]", re.MULTILINE).search
+"""Not in an answer's own text, in whose JSON no line begins."""
 
 
 async def relay(
@@ -52,7 +56,7 @@ async def relay(
                     await exchange.room()
                 await passed.in_slices(data)
             data = await live.some(passed.at_once)
-        if not passed.ended:
+        if not passed.ended():
             raise UpstreamError("unreadable", "a stream without its end")
         # From here on the connection may serve another request, whatever becomes of this client.
         tail = bytes(passed.tail)
@@ -60,8 +64,7 @@ async def relay(
         ok = told is None or told.status < 500
         held = passed.held
         rest = noting.part(held) + noting.rest() if noting else held
-        usage = passed.usage if passed.response else usage_at_end(tail)
-        _told(step, stage, usage, passed.events, exchange)
+        _told(step, stage, passed.usage, passed.events, exchange)
         if told is None:
             stage.admission.times.took(monotonic() - live.started_s)
         exchange.last_part(rest)
@@ -85,15 +88,14 @@ async def relay(
         step.ended(ended)
         raise StageFailed(stage.name, ended) from None
     finally:
-        if step.answered_at_s is None and not step.counted:
+        if step.answered_at_s is None:
             # Whoever cuts the stream before its usage comes has had what was written.
             _estimate(step, passed.events, exchange)
         live.close(ok)
 
 
 class _Passed:
-    """Parts of a stream that were passed on. `tail` is its end; `told` the failure that a response ends with, `usage`
-    what it tells where no `noting` reads it."""
+    """Parts of a stream that were passed on. `tail` is its end; `told` the failure that a response ends with."""
 
     __slots__ = (
         "_ended",
@@ -101,11 +103,11 @@ class _Passed:
         "_exchange",
         "_noting",
         "_seen_bytes",
+        "_usage",
         "_whole",
         "response",
         "tail",
         "told",
-        "usage",
     )
 
     def __init__(self, exchange: Exchange, noting: Noting | None, *, response: bool) -> None:
@@ -114,7 +116,7 @@ class _Passed:
         self.response = response
         self._ended = False
         self.told: ToldFailure | None = None
-        self.usage: Usage | None = None
+        self._usage = ToldUsage()
         self._events = self._seen_bytes = 0
         # A part may end within an event: half of one is held back, so that an error event after it can be read.
         self._whole = WholeEvents()
@@ -151,19 +153,24 @@ class _Passed:
             reserved.passed(whole)
         tail = self.tail
         tail += data
-        # A response ends with an event of its own, which holds all of it, or with one that says what failed.
-        if self.response and not self._ended:
-            self._ended = any(found(tail) for found in ENDED)
-            # Now, while its last event is there whole.
-            self.told = failed_response(bytes(tail)) if self._ended else None
-        if self._ended and self._noting is None:
-            self.usage = usage_told_in(whole) or self.usage
+        self._read(whole)
         # Cut at twice its size, not at each part: that would copy it as often.
         if len(tail) > 2 * TAIL_BYTES:
             self._look()
             del tail[:-TAIL_BYTES]
             self._seen_bytes = len(tail)
         return whole
+
+    def _read(self, events: bytes) -> None:
+        """Reads what whole events say of the stream itself."""
+        if not self.response:
+            self._usage.seen(events)
+            return
+        # A response ends with an event of its own, which holds all of it, or with one that says what failed.
+        if not self._ended and (last := last_in(events)) is not None:
+            self._ended, self.told = True, failed_response(b"data:" + last)
+        if self._ended:
+            self._usage.usage = usage_told_in(events) or self._usage.usage
 
     def _look(self) -> None:
         tail, since = self.tail, self._seen_bytes
@@ -181,9 +188,14 @@ class _Passed:
         return self._events
 
     @property
+    def usage(self) -> Usage | None:
+        """As the engine told it; None where it did not."""
+        return self._usage.usage
+
     def ended(self) -> bool:
-        """Tells whether it ended as it should."""
-        return self._ended if self.response else DONE in self.tail
+        """Tells whether it ended as it should, now that nothing more comes."""
+        self._read(self.held)
+        return self._ended if self.response else _done(self.tail) is not None
 
 
 def _estimate(step: Step, parts: int, exchange: Exchange) -> None:
@@ -194,12 +206,11 @@ def _estimate(step: Step, parts: int, exchange: Exchange) -> None:
 def _told(step: Step, stage: Stage, usage: Usage | None, parts: int, exchange: Exchange) -> None:
     """Notes an answer that came to its end. `usage` is its engine's, as the client got it where it asked for that."""
     step.answered_at_s = monotonic()
-    if not step.counted:
-        if usage is None:
-            _estimate(step, parts, exchange)
-        else:
-            step.used(*usage)
-            stage.metered(usage)
+    if usage is None:
+        _estimate(step, parts, exchange)
+    else:
+        step.used(*usage)
+        stage.metered(usage)
     if step.counted and exchange.reservation is not None:
         exchange.reservation.counted(step.tokens)
     stage.learn(step, step.output_tokens)

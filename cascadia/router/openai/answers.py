@@ -34,6 +34,8 @@ NOTHING_SAID = b"null"
 _NULL = Raw(b"null")
 EVENTS = b"text/event-stream"
 _second = re.compile(rb'"index"\s*:\s*1\b').search
+tells_usage = re.compile(rb'"usage"\s*+:\s*+[^n\s]').search
+"""An event that tells it; SGLang's others have a null in its place."""
 PROBED = b": cascadia_probe "
 """Begin of the comment in which a probe's score stands in a stream."""
 
@@ -277,23 +279,14 @@ def tokens_of_reply(content_type: bytes, body: bytes) -> Usage:
     return Usage()
 
 
-def usage_at_end(tail: bytes) -> Usage | None:
-    """Usage of the last event in the end of a stream that counts tokens, or of all where each is of one choice; None
-    where there is none, or it is cut.
-    """
-    usage: Usage | None = None
-    for line in reversed(tail.splitlines()):
-        if b'"usage"' not in line:
-            continue
-        try:
-            found = _light.decode(line.partition(b"data: ")[2])
-        except NOT_JSON:
-            return usage
-        if found.usage is not None:
-            usage = found.usage.counted.plus(usage or Usage())
-        if found.timings == _NULL:
-            return usage
-    return usage
+def usage_of_event(data: bytes) -> tuple[Usage, bool] | None:
+    """Usage that an event of a stream tells, and whether that is of one choice alone; None where it tells none."""
+    try:
+        found = _light.decode(data)
+    except NOT_JSON:
+        return None
+    usage = Usage() if found.usage is None else found.usage.counted
+    return (usage, found.timings != _NULL) if any(usage) else None
 
 
 async def read_tokens(content_type: bytes, body: bytes) -> Usage:

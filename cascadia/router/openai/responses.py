@@ -42,7 +42,8 @@ ENDED = [
     re.compile(rb'"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"').search,
     re.compile(rb'data:\s*\{"error"').search,
 ]
-"""Searches for what the last event of a stream has."""
+"""Searches for what the last event of a stream has, and others may have within: a client's metadata, say."""
+LAST = ("response.completed", "response.incomplete", "response.failed", "error")
 _reference = looks_for(b'"item_reference"')
 _NULL = Raw(b"null")
 
@@ -99,6 +100,7 @@ class _CountedEvent(_Typed):
 E = TypeVar("E", bound=_Typed)
 _response = msgspec.json.Decoder(_Response)
 _usage = msgspec.json.Decoder(_Usage | None)
+_typed = msgspec.json.Decoder(_Typed)
 _event = msgspec.json.Decoder(_Event)
 _counted_event = msgspec.json.Decoder(_CountedEvent)
 
@@ -139,6 +141,19 @@ def final_usage(data: bytes) -> Usage | None:
         return _counted(_usage.decode(said) if len(memoryview(said)) <= SMALL_BYTES else None)
     except NOT_JSON:
         return Usage()
+
+
+def last_in(part: bytes) -> bytes | None:
+    """Data of the event with which a response's stream ends, by its own type; None where it is not among the events."""
+    if not any(found(part) for found in ENDED):
+        return None
+    for data in (data for piece in slices(part) for data in events(piece)):
+        try:
+            if data.startswith(b'{"error"') or _typed.decode(data).type in LAST:
+                return data
+        except NOT_JSON:
+            continue
+    return None
 
 
 def usage_told_in(part: bytes) -> Usage | None:

@@ -5,7 +5,6 @@ client did not ask for (log-probabilities, the usage event) is taken out again.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncIterator, Callable
 from typing import Any
 
@@ -13,7 +12,7 @@ import msgspec
 import orjson
 from msgspec import Raw
 
-from cascadia.router.openai.answers import DONE, Usage, read_event, usage_in
+from cascadia.router.openai.answers import DONE, Usage, read_event, tells_usage, usage_in
 from cascadia.router.openai.bounded import (
     NOT_JSON,
     SMALL_BYTES,
@@ -27,8 +26,6 @@ from cascadia.router.openai.logprobs import ALL, with_fewer
 from cascadia.router.openai.responses import FINALS, final_usage
 
 _NULL = Raw(b"null")
-_usage = re.compile(rb'"usage"\s*+:\s*+[^n\s]').search
-"""An event that tells it; SGLang's others have a null in its place."""
 NONE = (b"", b"null")
 """Log-probabilities of an event that has none: vLLM's have `null`, and stay as they are."""
 NOTES_MAX = 16
@@ -127,7 +124,7 @@ class Noting:
         self._notes_left = NOTES_MAX
         self._rest = b""
         self._told = Usage()
-        self._marks = FINALS if response else [_usage]
+        self._marks = FINALS if response else [tells_usage]
         self._noted = self._response_line if response else self._line
 
     def part(self, data: bytes) -> bytes:
@@ -157,19 +154,19 @@ class Noting:
             self._left_out = False
             if not line.strip():
                 return b""
-        if not line.startswith(b"data:") or len(line) > SMALL_BYTES or not self._notes_left:
+        if not line.startswith(b"data:") or len(line) > SMALL_BYTES or not tells_usage(line):
             # An event with usage has nothing else, and is short.
             return line
-        if not _usage(line):
+        if self._note is not None and not self._notes_left:
             return line
         content = line[5:].strip()
         event = read_event(content)
         if event.usage is None or event.choices:
             return line
-        self._notes_left -= 1
         if self._note is None:
             self._left_out = True
             return b""
+        self._notes_left -= 1
         usage = usage_in(event)
         self._told = self._told.plus(usage) if event.of_one else usage
         return b"data: " + with_note(content, self._note(self._told)) + line[len(line.rstrip()) :]

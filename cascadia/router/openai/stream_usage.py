@@ -2,7 +2,7 @@
 
 import re
 
-from cascadia.router.openai.answers import Usage
+from cascadia.router.openai.answers import Usage, tells_usage, usage_of_event
 from cascadia.router.openai.bounded import LONG_BYTES, MOST_SAID, SMALL_BYTES
 from cascadia.router.openai.texts import prompt_tokens_of
 
@@ -79,3 +79,27 @@ class StreamUsage:
         if taken and written and (said := int(taken[-1]) + int(written[-1])) <= MOST_SAID:
             return said
         return prompt_tokens + self.written
+
+
+class ToldUsage:
+    """Usage that a live stream tells in whichever of its events: the last of them, or all together where each is of one
+    choice. None as long as there is none."""
+
+    __slots__ = ("usage",)
+
+    def __init__(self) -> None:
+        self.usage: Usage | None = None
+
+    def seen(self, part: bytes) -> None:
+        """`part` is of whole events."""
+        at = 0
+        while (found := tells_usage(part, at)) is not None:
+            begin, at = (
+                part.rfind(b"\n", at, found.start()) + 1 or at,
+                part.find(b"\n", found.end()) + 1 or len(part),
+            )
+            if at - begin > LONG_BYTES or not part.startswith(b"data:", begin):
+                continue
+            if (told := usage_of_event(part[begin + 5 : at])) is not None:
+                usage, of_one = told
+                self.usage = usage.plus(self.usage or Usage()) if of_one else usage

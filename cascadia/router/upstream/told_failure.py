@@ -11,6 +11,7 @@ from cascadia.router.upstream.said import MOST_BYTES
 
 _ERROR = b'"error"'
 _FAILED = re.compile(rb'"type"\s*:\s*"(?:response\.failed|error)"')
+_FAILURES = ("response.failed", "error")
 _OF_THE_CLIENT = ("invalid", "context_length", "4")
 """How codes of failed responses begin for which the request is to blame."""
 _NO_DATA = (b":", b"event:", b"id:", b"retry:")
@@ -112,6 +113,9 @@ def failed_response(tail: bytes) -> ToldFailure | None:
         return last_failure(tail)
     try:
         event = orjson.loads(tail[tail.rfind(b"data:") + 5 :])
+        if event["type"] not in _FAILURES:
+            # What its client wrote into it, e.g. metadata.
+            return last_failure(tail)
         error = event["response"]["error"] if "response" in event else event
         body, code = orjson.dumps({"error": {"message": error["message"]}}), str(error.get("code"))
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
