@@ -236,7 +236,7 @@ class Scoring:
         ):
             least = self._skip_below(ask, stage)
             changes |= {SKIP_BELOW: least} if least is not None and self.foresight is None else {}
-        changes |= ask.fields.telling_usage(ask.api)
+        changes |= ask.fields.telling_usage(ask.api, refused=stage.refuses_usage)
         changes |= more or {}
         body = rewritten(ask.body, stage.settings.model, changes, ask.api, ask.fields.all_members)
         headers = ask.headers if ask.trace is None else ask.trace.forwarded(step) if step else FORWARDED.get()
@@ -252,6 +252,7 @@ class Scoring:
             most_output=most_written(ask.fields, changes),
             answers=ask.fields.answers,
             # What broke off the engines of one stage may break those of the next.
+            adds_usage=ask.fields.adds_usage(ask.api),
             resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,
         )
 

@@ -43,7 +43,7 @@ def call_of(
     tokens = prompt_tokens_of(body)
     changes = stage.told(priority, fields, api, tokens) if stage.tells else {}
     if fields.stream:
-        changes = {**changes, **fields.telling_usage(api)}
+        changes = {**changes, **fields.telling_usage(api, refused=stage.refuses_usage)}
     if stage.settings.model != fields.model or changes or fields.has_own or fields.misplaced(api):
         body = rewritten(body, stage.settings.model, changes, api, fields.all_members)
     step = Step(stage.name, exchange.started_s)
@@ -63,6 +63,7 @@ def call_of(
         kept=kept,
         most_output=most,
         answers=answers,
+        adds_usage=bool(fields.stream) and fields.adds_usage(api),
     )
 
 

@@ -191,9 +191,14 @@ class Fields(Struct, gc=False):
         is charged, limited or learnt goes by what was counted."""
         return bool(self.stream) and api in STREAMED and not self.asks_usage
 
-    def telling_usage(self, api: Api) -> dict[str, Any]:
-        """Changes by which a stream ends with its usage, whether its client asks for that or not."""
-        if not self.hides_usage(api):
+    def adds_usage(self, api: Api) -> bool:
+        """Tells whether `stream_options` are the router's own alone."""
+        return self.hides_usage(api) and not self.given("stream_options")
+
+    def telling_usage(self, api: Api, *, refused: bool) -> dict[str, Any]:
+        """Changes by which a stream ends with its usage, whether its client asks for that or not. `refused`: not by
+        engines that know no `stream_options`."""
+        if not self.hides_usage(api) or (refused and self.adds_usage(api)):
             return {}
         try:
             options: dict[str, Any] = members_of(self.given("stream_options") or b"{}")
@@ -358,6 +363,13 @@ def rewritten(
         else:
             members[name] = value
     return _encoder.encode(members)
+
+
+def without_usage(body: bytes) -> bytes:
+    """An engine's request without `stream_options`."""
+    return _encoder.encode(
+        {name: value for name, value in members_of(body).items() if name != "stream_options"}
+    )
 
 
 def drawn_anew(fields: Fields, number: int) -> dict[str, Any]:

@@ -41,6 +41,8 @@ class Call(Struct, frozen=True, gc=False):
     answers: int = 1
     resets_max: int = 2
     """So many replicas may break off before it is taken for the request's doing, and no other is asked."""
+    adds_usage: bool = False
+    """Whether it asks for its stream's usage though the client has said nothing of that (`stream_options`)."""
 
 
 def kind_of(settings: ReplicaSettings) -> str:

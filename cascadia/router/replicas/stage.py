@@ -2,10 +2,13 @@
 
 import math
 import random
+import re
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
+
+from msgspec import structs
 
 from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.dispatch.candidate import Balancer
@@ -19,7 +22,7 @@ from cascadia.exits.length import Certified, Fixed
 from cascadia.router.http.wire import JSON, header_lines, status_line
 from cascadia.router.openai.answers import EVENTS, Usage
 from cascadia.router.openai.bounded import LONG_BYTES
-from cascadia.router.openai.requests import TOKENIZERS
+from cascadia.router.openai.requests import TOKENIZERS, without_usage
 from cascadia.router.replicas.admission import Admission
 from cascadia.router.replicas.attempts import Attempts, Begun
 from cascadia.router.replicas.dns_names import name_at
@@ -35,6 +38,7 @@ from cascadia.router.upstream.told_failure import ToldFailure, beginning_of
 
 T = TypeVar("T")
 JSON_TYPE = b"application/json"
+_stream_options = re.compile(b"stream_options").search
 
 LIMITS = {"chat": "max_tokens", "completions": "max_tokens", "responses": "max_output_tokens"}
 """What each API calls the most tokens of an answer; embeddings have none."""
@@ -75,6 +79,8 @@ class Stage:
         self.exits = _exits(settings)
         self.tells = settings.passes_priority or settings.max_tokens is not None
         """Whether `told` is ever anything."""
+        self.refuses_usage = False
+        """Whether its engines were found to refuse `stream_options`, and to serve streams without."""
         # A plan's names are anyone's: what may not stand in a header is written as %XX.
         self.header = (b"x-cascadia-stage", quote(settings.name, safe=" /:@!$&'()*+,;=~").encode("ascii"))
         self.head = status_line(200) + header_lines([JSON, self.header])
@@ -255,7 +261,11 @@ class Stage:
             return Reply(status, content_type, body, found, first_at_s)
 
         hedge = self.attempts.hedge
-        return await self.attempts.persist(call, attempt, hedge.whole if hedge else None, _forget, begun)
+        reply = await self.attempts.persist(call, attempt, hedge.whole if hedge else None, _forget, begun)
+        if reply.found is None and _refused_for_usage(call, reply):
+            reply = await self.buffered(_without_usage(call), read)
+            self.refuses_usage |= reply.found is not None
+        return reply
 
     async def opened(self, call: Call) -> Live:
         """An answer whose first part has come. Raises `StageFailed`."""
@@ -298,7 +308,12 @@ class Stage:
             return live
 
         hedge = self.attempts.hedge
-        return await self.attempts.persist(call, attempt, hedge.first if hedge else None, _close)
+        live = await self.attempts.persist(call, attempt, hedge.first if hedge else None, _close)
+        if live.reply is not None and _refused_for_usage(call, live.reply):
+            live.close(True)
+            live = await self.opened(_without_usage(call))
+            self.refuses_usage |= live.reply is None
+        return live
 
     def _lacks(self, replica: Replica, status: int, call: Call) -> bool:
         """Tells whether it does well and does not have what is asked for: what another engine keeps, or an API
@@ -341,6 +356,15 @@ class Stage:
     def ready(self) -> bool:
         now_s = monotonic()
         return any(replica.usable(now_s) for replica in self.replicas)
+
+
+def _refused_for_usage(call: Call, refused: Reply[Any]) -> bool:
+    """Tells whether an engine refused what the router alone has asked for, by its words."""
+    return call.adds_usage and _stream_options(refused.body, 0, LONG_BYTES) is not None
+
+
+def _without_usage(call: Call) -> Call:
+    return structs.replace(call, body=without_usage(call.body), adds_usage=False)
 
 
 def _forget(reply: Reply[Any]) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from cascadia.router.openai.bounded import LONG_BYTES
 from cascadia.router.openai.stream_usage import ToldUsage
-from cascadia.testing.engines import Answer, FakeEngine, begin_stream, delta, event, started
-from cascadia.testing.routers import run, running, stages
+from cascadia.testing.engines import Answer, FakeEngine, begin_stream, delta, event, send, started, stream
+from cascadia.testing.routers import ScriptedGate, run, running, stages
 
 USAGE = {"prompt_tokens": 10, "completion_tokens": 3, "total_tokens": 13}
 TOLD = {"choices": [], "usage": USAGE}
@@ -133,3 +133,28 @@ def test_what_speaks_of_usage_again_and_again_is_read_once(made: Callable[[], by
     told.seen(made())
     told.seen(b'data: {"usage": {"prompt_tokens": 7}, "x": "' + b"y" * LONG_BYTES + b'"}\n')
     assert told.usage in (None, (1, 0))
+
+
+async def without_options(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """An API that knows no `stream_options`."""
+    if "stream_options" in body:
+        send(writer, 422, b'{"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options"]}]}')
+    else:
+        stream(writer, engine.text, body)
+
+
+@pytest.mark.parametrize("model", ["small", "large", "cascadia"])
+def test_an_engine_that_refuses_to_tell_its_usage_streams_without(model: str) -> None:
+    async def main() -> None:
+        engines = FakeEngine("weak", answer=without_options), FakeEngine("strong", answer=without_options)
+        gate = ScriptedGate({"weak": 10.0})
+        async with started(*engines), running(stages(*engines, thresholds=(50,)), gate) as up:
+            for _ in range(2):
+                assert (await up.chat(model, stream=True)).text.endswith("data: [DONE]\n\n")
+            # Who asks for it is told that it is not to be had.
+            asked = await up.chat(model, stream=True, stream_options={"include_usage": True})
+        assert asked.status_code == 422
+        # It is found out once.
+        assert next(len(engine.requests) for engine in engines if engine.requests) == 4
+
+    run(main)
