@@ -166,7 +166,11 @@ class Attempts:
         loop = asyncio.get_running_loop()
         step = call.step
         if begun is None:
-            begun = self.given(replica, call, monotonic())
+            now_s = monotonic()
+            if now_s >= call.deadline_s:
+                # No engine is asked for what nobody waits for any more: it is no try.
+                raise StageFailed(self.name, "deadline")
+            begun = self.given(replica, call, now_s)
             if step is not None:
                 step.tries += 1
                 step.replica = replica.name
@@ -217,6 +221,7 @@ class Attempts:
         budget = self.hedge.budget
         budget.earn()
         started_s, after_s = monotonic(), usual.value_s
+        beside: list[Replica] = []
 
         def second() -> Awaitable[A] | None:
             # Where others wait a replica has better to do.
@@ -224,14 +229,20 @@ class Attempts:
             if other is None or not budget.take():
                 return None
             self.metrics.hedged("sent")
+            beside.append(other)
             return self._once(call, other, attempt)
 
         if after_s is None:
             found = await self._once(call, replica, attempt)
         else:
-            found, won = await raced(
-                self._once(call, replica, attempt), max(after_s, SOONEST_S), second, drop
-            )
+            try:
+                found, won = await raced(
+                    self._once(call, replica, attempt), max(after_s, SOONEST_S), second, drop
+                )
+            except UpstreamError:
+                # Both have failed: neither is asked again.
+                tried += beside
+                raise
             if won:
                 self.metrics.hedged("won")
         # From the first try's beginning: the second's own time alone would teach ever shorter waits.

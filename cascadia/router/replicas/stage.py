@@ -128,7 +128,9 @@ class Stage:
             return None
         now_s = monotonic()
         left_s = call.deadline_s - now_s
-        connection = replica.pool.take() if left_s > 0 else None
+        if left_s <= 0:
+            return None
+        connection = replica.pool.take()
         if connection is not None:
             limits = self.limits
             total_s = left_s if left_s < limits.total_s else limits.total_s

@@ -134,3 +134,25 @@ def test_a_slow_stage_is_known_by_its_streams_too() -> None:
             assert in_time.headers["x-cascadia-stopped"] == "deadline"
 
     run(main)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+def test_a_stage_that_is_not_asked_for_lack_of_time_has_read_nothing(model: str, *, stream: bool) -> None:
+    async def hangs(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        await engine.left.wait()
+
+    async def main() -> None:
+        small, large = FakeEngine(answer=hangs), FakeEngine("strong")
+        gate = ScriptedGate({})
+        async with started(small, large), running(stages(small, large, thresholds=(50,)), gate) as up:
+            late = await up.chat(model, stream=stream, deadline_ms=50)
+            never = await up.chat(model, stream=stream, deadline_ms=1e-9)
+        assert (late.status_code, never.status_code) == (504, 504)
+        first, second = up.lines
+        assert first["tokens"].pop("small") > 0
+        assert not any(first["tokens"].values())
+        assert not any(second["tokens"].values())
+        assert (len(small.requests), len(large.requests)) == (1, 0)
+
+    run(main)

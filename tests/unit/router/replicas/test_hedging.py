@@ -178,3 +178,24 @@ def test_a_stream_is_not_hedged_once_its_first_part_has_come() -> None:
 def test_hedging_is_off_unless_asked_for() -> None:
     (stage,) = stages([FakeEngine()])
     assert stage.hedge is None
+
+
+def test_two_that_failed_beside_each_other_are_not_asked_again() -> None:
+    async def fails(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        if not other.requests:
+            await other.arrived.wait()
+        send(writer, 500, b"{}")
+
+    first, other = FakeEngine(answer=fails), FakeEngine(answer=fails)
+
+    async def main() -> None:
+        async with started(first, other), running(hedged(first, other, ratio=0.5)) as up:
+            hedge = up.router.stages[0].attempts.hedge
+            assert hedge is not None
+            for _ in range(FEWEST):
+                hedge.whole.seen(0.001)
+            hedge.budget.saved = 1.0
+            assert (await up.chat("small")).status_code == 502
+        assert (len(first.requests), len(other.requests)) == (1, 1)
+
+    run(main)
