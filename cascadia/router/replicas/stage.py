@@ -33,6 +33,7 @@ from cascadia.router.settings.model import Limits, StageSettings
 from cascadia.router.telemetry.metrics import StageMetrics
 from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.deadlines import TICK_S
 from cascadia.router.upstream.errors import UpstreamError
 from cascadia.router.upstream.told_failure import ToldFailure, beginning_of
 
@@ -128,7 +129,7 @@ class Stage:
             return None
         now_s = monotonic()
         left_s = call.deadline_s - now_s
-        if left_s <= 0:
+        if left_s <= TICK_S:
             return None
         connection = replica.pool.take()
         if connection is not None:
