@@ -251,8 +251,8 @@ class Scoring:
             step=step,
             most_output=most_written(ask.fields, changes),
             answers=ask.fields.answers,
-            # What broke off the engines of one stage may break those of the next.
             adds_usage=ask.fields.adds_usage(ask.api),
+            # What broke off the engines of one stage may break those of the next.
             resets_max=1 if any(each.outcome == "reset" for each in ask.steps) else 2,
         )
 
