@@ -146,6 +146,13 @@ PLACES = (
         answer=b"@" + END,
         answer_framing="events",
     ),
+    _json(
+        "engine: events, live, hidden",
+        b'"stream":true,' + ASKED,
+        model=b"small",
+        answer=b"@" + END,
+        answer_framing="events",
+    ),
     Place("engine: chunks, held", answer=DONE.replace(b"12", b"@"), answer_framing="json chunks"),
     _json("engine: chunks, live", _STREAM, model=b"small", answer=b"@" + END, answer_framing="events chunks"),
     Place("engine: head", answer_framing="head", answer=b"@"),

@@ -56,14 +56,13 @@ async def relay(
                     await exchange.room()
                 await passed.in_slices(data)
             data = await live.some(passed.at_once)
-        if not passed.ended():
+        rest = await passed.rest()
+        if not passed.ended:
             raise UpstreamError("unreadable", "a stream without its end")
         # From here on the connection may serve another request, whatever becomes of this client.
         tail = bytes(passed.tail)
         told = passed.told if passed.response else last_failure(tail)
         ok = told is None or told.status < 500
-        held = passed.held
-        rest = noting.part(held) + noting.rest() if noting else held
         _told(step, stage, passed.usage, passed.events, exchange)
         if told is None:
             stage.admission.times.took(monotonic() - live.started_s)
@@ -125,25 +124,35 @@ class _Passed:
     def at_once(self, data: bytes) -> bool:
         """Passes a part on, if that keeps nobody waiting; else False."""
         exchange, noting = self._exchange, self._noting
-        reads = noting is not None or self.response
-        if exchange.behind or (reads and len(data) + len(self._whole) > SMALL_BYTES):
+        if exchange.behind or len(data) + len(self._whole) > SMALL_BYTES:
             return False
         whole = self._taken(data)
+        self._read(whole)
         out = whole if noting is None else noting.part(whole)
         if out:
             exchange.part(out)
         return True
 
     async def in_slices(self, data: bytes) -> None:
-        """Passes a part on, of which no more is rewritten in one go than others can wait for."""
+        """Passes a part on, of which no more is read in one go than others can wait for."""
         noting, whole = self._noting, self._taken(data)
         await turn_after(whole)
-        for piece in (whole,) if noting is None else slices(whole):
+        for piece in slices(whole):
+            self._read(piece)
             out = piece if noting is None else noting.part(piece)
             await turn_after(piece)
             if out:
                 self._exchange.part(out)
             await asyncio.sleep(0)
+
+    async def rest(self) -> bytes:
+        """What is left to pass on, now that nothing more comes: half of an event, which may be all there is."""
+        noting, found = self._noting, []
+        for piece in slices(self._whole.held):
+            self._read(piece)
+            found.append(piece if noting is None else noting.part(piece))
+            await asyncio.sleep(0)
+        return b"".join(found) if noting is None else b"".join((*found, noting.rest()))
 
     def _taken(self, data: bytes) -> bytes:
         """Whole events that are there with `data`."""
@@ -153,7 +162,6 @@ class _Passed:
             reserved.passed(whole)
         tail = self.tail
         tail += data
-        self._read(whole)
         # Cut at twice its size, not at each part: that would copy it as often.
         if len(tail) > 2 * TAIL_BYTES:
             self._look()
@@ -178,11 +186,6 @@ class _Passed:
         self._seen_bytes = len(tail)
 
     @property
-    def held(self) -> bytes:
-        """Half of an event, which was not passed on."""
-        return self._whole.held
-
-    @property
     def events(self) -> int:
         self._look()
         return self._events
@@ -192,9 +195,9 @@ class _Passed:
         """As the engine told it; None where it did not."""
         return self._usage.usage
 
+    @property
     def ended(self) -> bool:
-        """Tells whether it ended as it should, now that nothing more comes."""
-        self._read(self.held)
+        """Tells whether it ended as it should."""
         return self._ended if self.response else _done(self.tail) is not None
 
 

@@ -53,6 +53,7 @@ WORST = {
     "engine: events, held": b"data:{}\n\n",
     "engine: events, held, certainty": b"\n\n",
     "engine: events, live, noted": b'data:{"usage":{}}\n',
+    "engine: events, live, hidden": b'data:{"usage":{}}\n\n',
     "engine: chunks, held": b"a",
     "engine: chunks, live": b"a",
     "engine: classes": b"0",
