@@ -288,8 +288,8 @@ EQUIVALENT = (
     ),
     Equivalent(
         "cascadia/domain/plan.py",
-        "looks = any(0 < least < ASKS_NONE for each in skips for least in each)",
-        "looks = any(0 != least < ASKS_NONE for each in skips for least in each)",
+        "return any(0 < least < ASKS_NONE for each in skips for least in each)",
+        "return any(0 != least < ASKS_NONE for each in skips for least in each)",
         "nobody is skipped below less than 0",
     ),
     Equivalent(
