@@ -22,8 +22,6 @@ from itertools import islice
 import numpy as np
 
 from cascadia.domain.problem import Problem
-from cascadia.planner.allocation.columns import allocate
-from cascadia.planner.allocation.demand import Allocation, Demand
 from cascadia.planner.deployment.deployment import Deployment, deployment
 from cascadia.planner.deployment.fewer import count_of, groups, most_alike, scaled, with_count
 from cascadia.planner.deployment.shares import FINE, RATIOS, reshared
@@ -53,6 +51,7 @@ from cascadia.planner.search import elsewhere
 from cascadia.planner.search.bilevel import BilevelResult, bilevel
 from cascadia.planner.search.composition import Composer
 from cascadia.planner.search.context import Search, allowed, restricted
+from cascadia.planner.search.solver import solver
 
 UNDER_A_BOUND = 4
 """So many times as many cascades are simulated where a latency bound decides which of them count."""
@@ -246,10 +245,7 @@ def _beforehand(search: Search, effort: Effort, *, equal_parts: bool) -> list[De
     if not allowed(only).any():
         return []
 
-    def solve(demands: list[Demand]) -> Allocation | None:
-        return allocate(demands, only.problem.cluster, verdict_s=only.verdict_s, deadline=only.deadline)
-
-    loop = bilevel(only, solve, lambda _: None)
+    loop = bilevel(only, solver(only, "columns", prove=True), lambda _: None)
     best, _ = refine(only, loop, effort=effort, progress=lambda _: None, equal_parts=equal_parts)
     return [] if best is None else [replace(best.deployment, routing=int(alone[best.deployment.routing]))]
 

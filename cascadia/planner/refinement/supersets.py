@@ -103,8 +103,8 @@ def best_of_parts(
         if part is None:
             continue
         names = frozenset(pool.name for pool in pools)
-        again = None if search.deadline.passed else _best_cut_short(problem, best, cut)
-        if len(names) > 1 and again is not None:
+        in_time = len(names) > 1 and not search.deadline.passed
+        if in_time and (again := _best_cut_short(problem, best, cut)):
             # Of that pool alone it would have had all the time: so near to it as can be.
             longer = replace(cut[again], deadline=search.deadline.part(ONCE_MORE))
             progress(f"on {' and '.join(again)} alone, once more")
