@@ -63,7 +63,7 @@ def call_of(
         kept=kept,
         most_output=most,
         answers=answers,
-        adds_usage=bool(fields.stream) and fields.adds_usage(api),
+        adds_usage=fields.adds_usage(api),
     )
 
 

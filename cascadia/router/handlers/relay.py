@@ -123,23 +123,20 @@ class _Passed:
 
     def at_once(self, data: bytes) -> bool:
         """Passes a part on, if that keeps nobody waiting; else False."""
-        exchange, noting = self._exchange, self._noting
+        exchange = self._exchange
         if exchange.behind or len(data) + len(self._whole) > SMALL_BYTES:
             return False
-        whole = self._taken(data)
-        self._read(whole)
-        out = whole if noting is None else noting.part(whole)
+        out = self._read(self._taken(data))
         if out:
             exchange.part(out)
         return True
 
     async def in_slices(self, data: bytes) -> None:
         """Passes a part on, of which no more is read in one go than others can wait for."""
-        noting, whole = self._noting, self._taken(data)
+        whole = self._taken(data)
         await turn_after(whole)
         for piece in slices(whole):
-            self._read(piece)
-            out = piece if noting is None else noting.part(piece)
+            out = self._read(piece)
             await turn_after(piece)
             if out:
                 self._exchange.part(out)
@@ -147,12 +144,13 @@ class _Passed:
 
     async def rest(self) -> bytes:
         """What is left to pass on, now that nothing more comes: half of an event, which may be all there is."""
-        noting, found = self._noting, []
+        found = []
         for piece in slices(self._whole.held):
-            self._read(piece)
-            found.append(piece if noting is None else noting.part(piece))
+            found.append(self._read(piece))
             await asyncio.sleep(0)
-        return b"".join(found) if noting is None else b"".join((*found, noting.rest()))
+        if self._noting is not None:
+            found.append(self._noting.rest())
+        return b"".join(found)
 
     def _taken(self, data: bytes) -> bytes:
         """Whole events that are there with `data`."""
@@ -169,11 +167,15 @@ class _Passed:
             self._seen_bytes = len(tail)
         return whole
 
-    def _read(self, events: bytes) -> None:
-        """Reads what whole events say of the stream itself."""
-        if not self.response:
+    def _read(self, events: bytes) -> bytes:
+        """Reads what whole events say of the stream itself; the events as they are passed on."""
+        if self.response:
+            self._read_response(events)
+        else:
             self._usage.seen(events)
-            return
+        return events if self._noting is None else self._noting.part(events)
+
+    def _read_response(self, events: bytes) -> None:
         # A response ends with an event of its own, which holds all of it, or with one that says what failed.
         if not self._ended and (last := last_in(events)) is not None:
             self._ended, self.told = True, failed_response(b"data:" + last)

@@ -36,14 +36,15 @@ from cascadia.router.upstream.errors import UpstreamError
 
 FINAL = (b"response.completed", b"response.incomplete")
 FINALS = [looks_for(mark) for mark in FINAL]
+LAST = ("response.completed", "response.incomplete", "response.failed", "error")
+"""Types of the events that end a stream."""
 ENDED = [
     # With its quotation marks: an answer's own text has a backslash in front of them, and may speak of anything. Each
     # event with a response in it has an `error`, which is null.
-    re.compile(rb'"type"\s*:\s*"(?:response\.(?:completed|incomplete|failed)|error)"').search,
+    re.compile(rb'"type"\s*:\s*"(?:%b)"' % b"|".join(re.escape(kind).encode() for kind in LAST)).search,
     re.compile(rb'data:\s*\{"error"').search,
 ]
 """Searches for what the last event of a stream has, and others may have within: a client's metadata, say."""
-LAST = ("response.completed", "response.incomplete", "response.failed", "error")
 _reference = looks_for(b'"item_reference"')
 _NULL = Raw(b"null")
 
