@@ -6,7 +6,7 @@ By rule: 2,000 requests in bursts on 2 H100 and 4 L4, behind them 2 pairs of H10
 takes (CPU seconds, the best of three), and of that the same requests with their gears known; and how many requests get
 another gear than they would by the least outstanding.
 
-By API: least cost at quality 70 within 8 s, two models on GPUs and an API; every minute ten seconds of seven times the
+By API: least cost at quality 78 within 8 s, two models on GPUs and an API; every minute ten seconds of seven times the
 load. Dollars an hour with one setting and on gears, with every gear as good as the bar and with gears down to 60.
 """
 

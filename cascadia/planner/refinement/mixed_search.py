@@ -24,7 +24,7 @@ from cascadia.planner.refinement.carried_on import beside
 from cascadia.planner.refinement.nearly_full import HOPELESS, fullest
 from cascadia.planner.refinement.refine import Candidate, Effort, rank, within_limits
 from cascadia.planner.refinement.supersets import Found, parts, searched
-from cascadia.planner.routing.mixtures import bounded
+from cascadia.planner.routing.mixtures import bounded, coins
 from cascadia.planner.routing.routings import Bools, Ints, Routings, with_mixtures
 from cascadia.planner.search.bilevel import Solver
 from cascadia.planner.search.context import Search, on_pools, restricted
@@ -133,10 +133,10 @@ def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routi
     """
     problem = search.problem
     quality = problem.objective.goal == "quality"
-    bounds = bounded(problem.quality, least, problem.confidence, problem.seed, spread=quality)
-    if bounds is None:
+    found = _around(search, least, spread=quality)
+    if found is None:
         return None
-    mixed, chord = bounds
+    mixed, chord = found
     only = restricted(search, mixed)
     seems = estimates(only, np.arange(len(mixed)))
     good = np.flatnonzero((mixed.lower >= least) & (seems >= HOPELESS))
@@ -149,19 +149,28 @@ def capable(search: Search, least: float, *, below_usd: float = np.inf) -> Routi
     fullest_ = good[np.argsort(-seems[good], kind="stable")]
     # A coin between models waits for no verdict, and so may be the fastest though another is cheaper. Whose turn it is
     # depends on which of the two most requests go by: who asks for less quality has the turns of who asks for more too.
-    coins = cheapest[~mixed.judged(cheapest).any(axis=1)]
-    larger = coins[_mostly_larger(mixed, coins)]
+    tossed = cheapest[~mixed.judged(cheapest).any(axis=1)]
+    larger = tossed[_mostly_larger(mixed, tossed)]
     chosen = dict.fromkeys(
-        k for order in (cheapest, fullest_, coins, larger) for k in _one_of_each_chord(order, chord)
+        k for order in (cheapest, fullest_, tossed, larger) for k in _one_of_each_chord(order, chord)
     )
     few = [k for k in chosen if cost[k] < below_usd]
     return mixed.take(np.array(few)) if few else None
 
 
-def _mostly_larger(mixed: Routings, coins: Ints) -> Bools:
+def _around(search: Search, least: float, *, spread: bool) -> tuple[Routings, Ints] | None:
+    """Mixtures around `least` as of `bounded`; where that has none, coins. A table that foresees has another way to
+    part requests without a judge.
+    """
+    problem = search.problem
+    found = bounded(problem.quality, least, problem.confidence, problem.seed, spread=spread)
+    return coins(search.routings) if found is None and problem.quality.foreseen is None else found
+
+
+def _mostly_larger(mixed: Routings, tossed: Ints) -> Bools:
     """(k): do most requests go by the larger of the two models, past the smaller?"""
     assert mixed.skip_below is not None
-    return np.asarray((mixed.skip_below[coins] >= ASKS_NONE).any(axis=1))
+    return np.asarray((mixed.skip_below[tossed] >= ASKS_NONE).any(axis=1))
 
 
 def _all_the_way_up(good: Ints, key: Floats, lower: Floats, chord: Ints) -> Iterator[int]:
@@ -184,8 +193,7 @@ def mixtures(search: Search, least: float) -> Routings | None:
 
     Costs are of all requests, each stage on its cheapest replicas.
     """
-    problem = search.problem
-    found = bounded(problem.quality, least, problem.confidence, problem.seed)
+    found = _around(search, least, spread=False)
     if found is None:
         return None
     mixed, chord = found

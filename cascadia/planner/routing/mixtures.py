@@ -5,9 +5,13 @@ matters where a judge has few levels, and routings are far apart: a bar between 
 next one. As in tests of hypotheses, where a bar is hit exactly only by chance (randomised tests; on ROC curves, Provost
 and Fawcett 2001). What is mixed are routings a step apart on one gate (`lattice.py`): these span the whole hull where
 scores order answers well, that is where the judge's ROC curves are concave. Bounds: `guarantee.mixture_bounds`.
+
+Where levels are many the next routing is as good, but for two models without a gate (`coins`): what these save is the
+judge, which may cost more than it is worth.
 """
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 
@@ -55,6 +59,24 @@ def bounded(
         return None
     chord, pair, share, lower = (np.concatenate(part) for part in zip(*found, strict=True))
     return _mixed(ends, pair[:, 0], pair[:, 1], share, lower), chord
+
+
+def coins(routings: Routings) -> tuple[Routings, Ints] | None:
+    """Mixtures of any two of the models that `routings` have alone, and the pair of each; None where there are none.
+
+    Their bounds lie on the line between the models', which hold at once: the simplest there is, without a walk.
+    """
+    alone = np.flatnonzero(routings.deployed.sum(axis=1) == 1)
+    _, first = np.unique(routings.deployed[alone].argmax(axis=1), return_index=True)
+    ends = routings.take(alone[first])
+    pairs = np.array(list(combinations(range(len(ends)), 2)), np.int64).reshape(-1, 2)
+    if not len(pairs):
+        return None
+    share = np.tile(np.arange(1, COIN_STEPS) / COIN_STEPS, len(pairs))
+    chord = np.repeat(np.arange(len(pairs)), COIN_STEPS - 1)
+    near, far = pairs[chord].T
+    lower = (1 - share) * ends.lower[near] + share * ends.lower[far]
+    return _mixed(ends, near, far, share, lower), chord
 
 
 def _ends(table: QualityTable, lattice: Lattice) -> Routings:

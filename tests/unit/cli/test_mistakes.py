@@ -1,5 +1,6 @@
 """Mistakes that newcomers make: each ends in one line that says what to write, exit code 2, and nothing written."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -130,7 +131,9 @@ def test_a_plan_is_no_spec(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_an_admin_port_without_keys_names_the_option_that_is_missing(folder: Path) -> None:
-    addresses = [part for name in ("large", "judge") for part in ("--endpoint", f"{name}=http://e:1")]
+    plan = json.loads((folder / "plan" / "plan.json").read_text())
+    names = [stage["name"] for stage in [*plan["stages"], plan["judge"]] if stage["replicas"]]
+    addresses = [part for name in names for part in ("--endpoint", f"{name}=http://e:1")]
     result = run("serve", str(folder / "plan"), "--admin-port", "0", *addresses)
     assert (result.exit_code, result.stderr) == (
         2,

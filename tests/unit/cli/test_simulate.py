@@ -44,10 +44,14 @@ def test_an_slo_is_told_as_a_share(folder: Path) -> None:
 
 
 def geared(folder: Path, into: Path) -> Path:
-    """The plan with a light gear for whoever meets more than one request under way: its first stage alone."""
+    """The plan with a light gear for whoever meets more than one request under way: its first stage alone, and else its
+    last."""
     plan = json.loads((folder / "plan" / "plan.json").read_text())
-    own, first = plan["gears"][-1], next(s["name"] for s in plan["stages"] if s["replicas"])
-    light = own | {"stages": [first], "predicted": None}
+    # Beside gears there is none.
+    plan.pop("mixture", None)
+    deployed = [s["name"] for s in plan["stages"] if s["replicas"]]
+    own = plan["gears"][-1] | {"stages": deployed[-1:]}
+    light = own | {"stages": deployed[:1], "predicted": None}
     plan["gears"] = [own | {"max_in_flight": 1.0}, light]
     into.mkdir()
     (into / "plan.json").write_text(json.dumps(plan))

@@ -76,12 +76,17 @@ def problem(
     )
 
 
-def rising_table(stages: int, *, prompts: int = 200, levels: int = 5, seed: int = 0) -> QualityTable:
-    """Each stage is better than the one before; the gate sees quality with noise, on few levels."""
+def rising_table(
+    stages: int, *, prompts: int = 200, levels: int = 5, seed: int = 0, slope: float = 22
+) -> QualityTable:
+    """Each stage is better than the one before; the gate sees quality with noise, on few levels.
+
+    The steeper, the more answers are wholly right or wrong, and the better a gate tells who gains by going on.
+    """
     rng = np.random.default_rng(seed)
     hard = rng.normal(size=prompts)
     ability = np.linspace(0.0, 1.2, stages)[:, None]
-    quality = np.clip(55 + 22 * (ability - hard + 0.5 * rng.normal(size=(stages, prompts))), 0, 100)
+    quality = np.clip(55 + slope * (ability - hard + 0.5 * rng.normal(size=(stages, prompts))), 0, 100)
     score = (
         np.round(np.clip(quality + 10 * rng.normal(size=quality.shape), 0, 100) / 100 * levels) * 100 / levels
     )

@@ -22,19 +22,19 @@ from cascadia.planner.search import elsewhere
 from cascadia.render import targets_for
 from cascadia.report import tables
 from cascadia.router.settings.from_plan import settings_of
-from tests.unit.planner.gears.test_plan_gears import plan, spiky
+from tests.unit.planner.gears.test_plan_gears import STEEP, plan, spiky
 from tests.unit.planner.problems import LARGE, ON_ROUTER, SMALL, problem, rising_table
 from tests.unit.planner.test_external_stages import API, stage_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
-BAR, BOUND_S = 70.0, 8.0
+BAR, BOUND_S = 78.0, 8.0
 PER_MINUTE = 240
 
 
 def beside_an_api(objective: Objective, api: External = API) -> Problem:
     """Two models on GPUs, and behind them an API; every minute ten seconds of seven times the load."""
-    table = rising_table(3, prompts=400, levels=20)
+    table = rising_table(3, prompts=400, levels=20, slope=STEEP)
     trace = spiky(240, calm=8.0, spike=60.0)
     given = problem((SMALL, LARGE, LARGE), judge=ON_ROUTER, objective=objective, trace=trace, table=table)
     return replace(given, stages=(*given.stages[:2], stage_of(table.stages[2], api)), gears=8)

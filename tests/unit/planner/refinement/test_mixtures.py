@@ -15,6 +15,7 @@ from cascadia.domain.errors import BadInput
 from cascadia.domain.objective import Level, Objective
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json, write_plan
+from cascadia.planner.baselines.coin import coin
 from cascadia.planner.baselines.compare import ours
 from cascadia.planner.baselines.single_model import searched
 from cascadia.planner.plan import PlanResult, open_search, routings_of
@@ -22,6 +23,7 @@ from cascadia.planner.refinement import best as ways
 from cascadia.planner.refinement.mixed_search import capable, least_quality, mixtures
 from cascadia.planner.refinement.refine import rank
 from cascadia.planner.replay.replay import gate_decisions, replay
+from cascadia.planner.routing.mixtures import coins
 from cascadia.planner.routing.routings import Routings
 from cascadia.planner.search.context import start_search
 from cascadia.report import words
@@ -31,11 +33,13 @@ from tests.unit.cli.commands import run
 from tests.unit.planner.problems import (
     LARGE,
     MEDIUM,
+    NODE,
     SHORT,
     SMALL,
     briefly,
     hosted_judge,
     problem,
+    quality_table,
     rising_table,
     traffic,
 )
@@ -112,6 +116,51 @@ def coins_by_the_larger(found: Routings | None) -> list[float]:
     assert found is not None
     alone = ~found.judged(np.arange(len(found))).any(axis=1) & (found.thresholds[:, 0] > 100)
     return sorted(found.reached[alone, 1].tolist())
+
+
+def worth_little(stages: int, quality_min: float) -> Problem:
+    """A judge of its own GPUs whose fine scores hardly tell right from wrong, over more questions than a lattice has
+    levels."""
+    random = np.random.default_rng(0)
+    hard, able = random.normal(size=1200), np.linspace(0.0, 1.6, stages)[:, None]
+    right = random.random((stages, 1200)) < 1 / (1 + np.exp(-1.5 * (able - hard + 0.3)))
+    score = np.clip(50.0 * right + 25 + 40 * random.normal(size=right.shape), 0, 100)
+    return problem(
+        (SMALL, LARGE) if stages == 2 else (SMALL, MEDIUM, LARGE),
+        pools=(replace(NODE, nodes=12),),
+        judge=hosted_judge(),
+        objective=Objective("cost", 0.95, quality_min, 30.0),
+        table=quality_table(score, 100.0 * right),
+        trace=traffic(400, 120.0),
+    )
+
+
+@pytest.mark.parametrize(("stages", "bar"), [(2, 62.0), pytest.param(3, 60.0, marks=pytest.mark.long)])
+def test_where_scores_are_fine_no_coin_between_two_models_is_cheaper(stages: int, bar: float) -> None:
+    """A coin cost $7.50 and $5 an hour, the plans $10 and $7.50: mixtures were looked at where scores have few levels
+    alone."""
+    found = briefly(worth_little(stages, bar))
+    tossed = coin(found.search, SHORT, with_rate=False).best
+    assert tossed is not None
+    assert found.plan.predicted.usd_per_hour <= tossed.usd_per_hour
+    assert found.plan.mixture is not None
+    assert found.plan.predicted.quality.lower >= bar
+
+
+def test_a_coin_s_bound_lies_on_the_line_between_the_models() -> None:
+    routings = routings_of(worth_little(3, 60.0))[0]
+    found = coins(routings)
+    assert found is not None
+    mixed, pair = found
+    alone = {row.argmax(): k for k, row in enumerate(routings.deployed) if row.sum() == 1}
+    assert set(pair.tolist()) == {0, 1, 2}
+    for k in range(0, len(mixed), 37):
+        a, b = np.flatnonzero(mixed.deployed[k])
+        share = mixed.reached[k, b]
+        assert share == pytest.approx(1 - mixed.reached[k, a])
+        line = (1 - share) * routings.lower[alone[a]] + share * routings.lower[alone[b]]
+        assert mixed.lower[k] == pytest.approx(line)
+    assert coins(routings.take(np.array([alone[0]]))) is None
 
 
 def test_models_that_are_equally_good_are_not_mixed_for_the_last_digit_of_a_bound() -> None:
