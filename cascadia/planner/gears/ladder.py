@@ -20,6 +20,7 @@ be as good as the heavy ones, and send to an API what the GPUs have no time for.
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from itertools import pairwise, product
 
 import numpy as np
@@ -102,6 +103,11 @@ class Goals:
     def safe(self) -> float:
         return (1 - IN_HAND) * self.late
 
+    @property
+    def by_floor(self) -> "tuple[Goals, ...]":
+        """These goals, behind those that let no gear go below the bar: what these find, a lower floor must not lose."""
+        return (replace(self, floor=self.bar), self) if self.floor < self.bar else (self,)
+
     @staticmethod
     def of(problem: Problem, own_s: float) -> "Goals":
         """`own_s`: the objective's quantile under the plan's own setting, which stands in for a bound."""
@@ -145,6 +151,18 @@ def find_ladder(
 
     `own_latency_s` (n) is what the deployment's own routing takes on the simulator's requests.
     """
+    found = (_of_floor(search, simulator, deployment, own_latency_s, each) for each in goals.by_floor)
+    priced = search.problem.objective.goal == "cost"
+    return min(
+        (ladder for ladder in found if ladder is not None),
+        key=lambda ladder: _rank(ladder, goals, goals.bar, priced=priced),
+        default=None,
+    )
+
+
+def _of_floor(
+    search: Search, simulator: Simulator, deployment: Deployment, own_latency_s: Floats, goals: Goals
+) -> FoundLadder | None:
     known = load_of(search, own_latency_s)
     if known is None:
         return None
@@ -168,6 +186,16 @@ def find_ladder(
         measured=found,
         decided=Decided(search.routings, simulator),
     ).best()
+
+
+def _rank(found: FoundLadder, goals: Goals, least: float, *, priced: bool) -> tuple[float, ...]:
+    """Smaller is better. Nothing is in hand of what has less quality than `least`."""
+    beyond, short = max(found.late - goals.late, 0.0), max(goals.bar - found.quality_lower, 0.0)
+    beyond += max(found.limit - 1.0, 0.0)
+    in_hand = found.quality_lower >= least
+    over = max(found.late - goals.safe, 0.0) if in_hand else goals.late
+    paid = found.elsewhere_usd if priced else 0.0
+    return beyond, short, paid, over, -found.quality_lower
 
 
 def load_of(search: Search, own_latency_s: Floats) -> Spread | None:
@@ -245,8 +273,9 @@ class _Finder:
         single = self._played((alone,), ())
         in_time = self.goals.better and single.late <= self.goals.late
         least = max(self.goals.bar, single.quality_lower) if in_time else self.goals.bar
-        better = [found for found in several if self._rank(found, least) <= self._rank(single, least)]
-        ranked = sorted(better, key=lambda found: self._rank(found, least))[:CERTIFIED]
+        rank = partial(_rank, goals=self.goals, least=least, priced=self.priced)
+        better = [found for found in several if rank(found) <= rank(single)]
+        ranked = sorted(better, key=rank)[:CERTIFIED]
         return self._going_on(ranked)
 
     def _going_on(self, ranked: Sequence[FoundLadder]) -> FoundLadder | None:
@@ -406,7 +435,7 @@ class _Finder:
         for k in [*own, *order[max(low - 1, 0) : low + ABOVE]]:
             self._played((k,), ())
         alone = [(found, gears[0]) for (gears, _), found in self.seen.items() if len(gears) == 1]
-        return min(alone, key=lambda each: self._rank(each[0], math.inf))[1]
+        return min(alone, key=lambda each: _rank(each[0], self.goals, math.inf, priced=self.priced))[1]
 
     def _cheapest_in_time(self) -> bool:
         """Plays candidates that keep the bar alone, by what they pay, and tells whether one is in time."""
@@ -453,15 +482,6 @@ class _Finder:
     def plays(self) -> int:
         """Number of ladders of several gears that were played."""
         return sum(len(gears) > 1 for gears, _ in self.seen)
-
-    def _rank(self, found: FoundLadder, least: float) -> tuple[float, ...]:
-        """Smaller is better. Nothing is in hand of what has less quality than `least`."""
-        beyond, short = max(found.late - self.goals.late, 0.0), max(self.goals.bar - found.quality_lower, 0.0)
-        beyond += max(found.limit - 1.0, 0.0)
-        in_hand = found.quality_lower >= least
-        over = max(found.late - self.goals.safe, 0.0) if in_hand else self.goals.late
-        paid = found.elsewhere_usd if self.priced else 0.0
-        return beyond, short, paid, over, -found.quality_lower
 
     def _played(self, gears: tuple[int, ...], borders: tuple[float, ...]) -> FoundLadder:
         key = gears, borders

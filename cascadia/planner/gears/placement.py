@@ -79,25 +79,31 @@ def cheaper_on_gears(
     if objective.goal != "cost" or deadline is None or search.problem.gears < 2:
         return None
     goals, simulator = Goals.of(search.problem, deadline.max_s), search.simulator
-    light: dict[object, bool] = {}
+    light: dict[object, tuple[float, ...]] = {}
     placed: dict[object, Placed | None] = {}
     best = Placed(chosen, None)
     paid = elsewhere.charges(search.problem)
-    if paid and (on_its_own := _placed(search, simulator, chosen, goals)) is not None:
+    on_its_own = None
+    if paid and not _is_mixture(search, chosen):
+        on_its_own = _placed(search, simulator, chosen, goals)
+    if on_its_own is not None:
         best = min(best, on_its_own, key=lambda found: found.usd_per_hour)
     for pools in parts(search.problem.cluster):
         names = {pool.name for pool in pools}
         here = [c for c in tried if all(r.shape.pool in names for _, mix in c.deployment.mixes for r in mix)]
-        looked_for = 0
+        # Of each floor: else those that only the lower one may help would crowd out the others.
+        left = {each.floor: LADDERS for each in goals.by_floor}
         for candidate in _cheaper(search, here, best.usd_per_hour, goals):
-            if looked_for >= LADDERS or search.deadline.leaves_out("cheaper replicas with gears"):
+            if not any(left.values()) or search.deadline.leaves_out("cheaper replicas with gears"):
                 break
             key = candidate.deployment.key
             if key not in light:
-                light[key] = _light_enough(search, simulator, candidate, goals)
-            if not light[key]:
+                light[key] = tuple(_light_enough(search, simulator, candidate, goals))
+            helped = [floor for floor in light[key] if left[floor]]
+            if not helped:
                 continue
-            looked_for += 1
+            for floor in helped:
+                left[floor] -= 1
             if key not in placed:
                 progress(f"gears on ${candidate.usd_per_hour:,.2f}/h")
                 placed[key] = _placed(search, simulator, candidate, goals)
@@ -218,13 +224,16 @@ def _cheaper(
             yield c
 
 
-def _light_enough(search: Search, simulator: Simulator, candidate: Candidate, goals: Goals) -> bool:
-    among = candidates(search, candidate.deployment, goals.floor, 0.0)
-    if not len(among):
-        return False
-    lightest = int(among.routings[-1])
-    run = simulator.run(candidate.deployment, search.decisions(lightest))
-    return _late(run.latency_ps / PS_PER_S, goals) <= goals.late
+def _light_enough(
+    search: Search, simulator: Simulator, candidate: Candidate, goals: Goals
+) -> Iterator[float]:
+    """Floors of which the lightest routing alone is in time."""
+    for each in goals.by_floor:
+        among = candidates(search, candidate.deployment, each.floor, 0.0)
+        if len(among):
+            run = simulator.run(candidate.deployment, search.decisions(int(among.routings[-1])))
+            if _late(run.latency_ps / PS_PER_S, goals) <= goals.late:
+                yield each.floor
 
 
 def _placed(search: Search, simulator: Simulator, candidate: Candidate, goals: Goals) -> Placed | None:

@@ -8,16 +8,18 @@ import pytest
 
 from cascadia.domain.external import External
 from cascadia.domain.gear import Shift
-from cascadia.domain.objective import Objective
+from cascadia.domain.objective import Objective, UnderLoad
 from cascadia.domain.plan import Plan
 from cascadia.domain.problem import Problem
 from cascadia.files.plan_file import parse_plan, plan_json
 from cascadia.planner.gears.candidates import candidates
 from cascadia.planner.gears.ladder import Goals, find_ladder
+from cascadia.planner.gears.placement import cheaper_on_gears
 from cascadia.planner.over_time import systems
 from cascadia.planner.over_time.settings import Stage as OverTimeStage
 from cascadia.planner.plan import PlanResult
 from cascadia.planner.replay.replay import replay
+from cascadia.planner.routing.routings import Mixed
 from cascadia.planner.search import elsewhere
 from cascadia.render import targets_for
 from cascadia.report import tables
@@ -164,6 +166,28 @@ def test_in_time_at_each_level_is_the_cheapest_there(geared: PlanResult) -> None
     if found is not None:
         assert search.routings.lower[list(found.routings)].min() >= BAR
         assert found.elsewhere_usd >= geared.ladder.elsewhere_usd - 1e-6
+
+
+@pytest.mark.parametrize("floor", [70.0, 50.0])
+def test_a_lower_floor_of_single_gears_is_not_dearer(geared: PlanResult, floor: float) -> None:
+    """With more to choose from a search of the same length found worse: $30.10 and $30.59 an hour instead of $27.77."""
+    lower = plan(replace(geared.search.problem, under_load=UnderLoad(floor))).plan.predicted
+    assert lower.usd_per_hour <= geared.plan.predicted.usd_per_hour
+    assert lower.quality.lower >= BAR
+    assert lower.objective_s <= BOUND_S
+
+
+def test_a_mixture_that_was_chosen_gets_no_gears_of_its_own(geared: PlanResult) -> None:
+    """Where APIs are paid for, what one setting was chosen for is given a ladder too."""
+    plain, chosen = geared.search.routings.plain, geared.chosen
+    share = np.zeros(len(plain))
+    share[chosen.deployment.routing] = 0.5
+    search = replace(
+        geared.search, routings=replace(plain, mixed=Mixed(share, replace(plain, mixed=None), plain.reached))
+    )
+    dear = replace(chosen, elsewhere_usd=1_000.0)
+    assert cheaper_on_gears(geared.search, [dear], dear, lambda _: None) is not None
+    assert cheaper_on_gears(search, [dear], dear, lambda _: None) is None
 
 
 def test_an_api_that_only_a_light_gear_asks_is_in_the_plan(geared: PlanResult) -> None:
