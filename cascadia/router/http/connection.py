@@ -10,6 +10,7 @@ from cascadia.router.http.contracts import Request, ServerContract
 from cascadia.router.http.intake import Intake
 from cascadia.router.http.parser import RequestParser
 from cascadia.router.http.patience import Patience, State
+from cascadia.router.http.unread import seen_at
 from cascadia.router.http.wire import CLOSE_LINE, CONTINUE, JSON_LINE, status_line
 from cascadia.router.openai.errors import ApiError
 
@@ -32,6 +33,7 @@ class ClientConnection(asyncio.Protocol):
         "_ended",
         "_intake",
         "_lingers",
+        "_probed_s",
         "_pumping",
         "_room",
         "_unread",
@@ -59,6 +61,7 @@ class ClientConnection(asyncio.Protocol):
         self._unread = False
         self._lingers = False
         self._ended = False
+        self._probed_s = 0.0
         self.transport: asyncio.Transport
 
     # asyncio.Protocol
@@ -186,6 +189,8 @@ class ClientConnection(asyncio.Protocol):
 
     def close_overdue(self, now_s: float) -> None:
         """Closes the connection where nothing has come of it for too long; the sweep asks this time and again."""
+        if self._unread and self.running is not None and not self.transport.is_closing():
+            self._look(self.running, now_s)
         if self.running is not None and not (self.full or self._lingers or self.transport.is_closing()):
             return
         state = self._state
@@ -198,6 +203,17 @@ class ClientConnection(asyncio.Protocol):
             self.transport.close()
         else:
             self.transport.abort()
+
+    def _look(self, running: Request, now_s: float) -> None:
+        """Looks whether a client that has asked on, and is not read from, waits for the answer that is `running`."""
+        seen = seen_at(self.transport.get_extra_info("socket").fileno())
+        if seen == "gone":
+            self.transport.abort()
+        elif seen != "there" and now_s - self._probed_s >= PROBES_S[-1]:
+            # What is sent to one that has gone comes back as a reset, and the next look finds it.
+            self._probed_s = now_s
+            if not running.probe() and seen == "ended":
+                self.transport.abort()
 
     @property
     def _state(self) -> State:
