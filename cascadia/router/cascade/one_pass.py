@@ -276,9 +276,16 @@ class OnePassCascade:
     ) -> "list[Said] | Reply[None]":
         """Verdicts of engines on `items`, in batches of the stage's lane."""
         batcher, lane = self.lanes[stage.name]
-        said = await Gathered(batcher, lane).all_said(items, ask.deadline_s, ask.fields.truncate)
+        gathered = Gathered(batcher, lane)
+        try:
+            said = await gathered.all_said(items, ask.deadline_s, ask.fields.truncate)
+        finally:
+            step.input_tokens = sum(one.tokens for one in gathered.read)
+            asked = gathered.batch or (gathered.read[-1] if gathered.read else None)
+            if asked is not None:
+                step.replica, step.tries = asked.replica, 1
         if not isinstance(said, Reply):
-            step.replica, step.tries, step.answered_at_s = said[-1].replica, 1, monotonic()
+            step.answered_at_s = monotonic()
         return said
 
     async def _batched(self, ask: Ask, stage: Stage, step: Step, items: list[bytes]) -> Reply[Classified]:

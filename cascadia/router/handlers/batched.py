@@ -12,7 +12,7 @@ from cascadia.router.handlers.fast_path import Serves
 from cascadia.router.http.exchange import CLIENT_LEFT, Exchange
 from cascadia.router.openai.errors import ApiError, StageFailed
 from cascadia.router.openai.one_pass import refused_at
-from cascadia.router.replicas.batch_queue import Member, Said
+from cascadia.router.replicas.batch_queue import Member, Said, Sent, in_hand
 from cascadia.router.replicas.batcher import Batcher, Lane
 from cascadia.router.replicas.results import Reply
 from cascadia.router.telemetry.stage_record import Step
@@ -62,7 +62,7 @@ class Batched:
         try:
             await self._future
         finally:
-            self._end()
+            self._gave_up()
 
     def begin(self, items: Sequence[bytes], deadline_s: float, *, given: bool, truncate: bytes = b"") -> None:
         """`given`: whether the request brought `deadline_s` itself, or it is the router's. Raises `Overloaded`,
@@ -77,6 +77,7 @@ class Batched:
             self.batcher.add(self.lane, self._members)
         except (StageFailed, ApiError):
             self.exchange.on_leaving = None
+            self._of(self.lane.name)
             raise
         if given and not self._ended:
             # A worker that hangs says nothing, and others of the batch may wait for longer.
@@ -95,14 +96,20 @@ class Batched:
             self._close()
 
     def refused(self, slot: int, reply: "Reply[None]") -> None:
+        blamed = self._members[slot].batch
         if self._end():
-            self.step.ended("refused")
             body = refused_at(reply.body, [slot]) if len(self._members) > 1 else reply.body
-            self.exchange.refusal(reply.status, body, [])
+            name = self.lane.name if blamed is None else blamed.model
+            stage = self.batcher.stages.get(name)
+            self._of(name, blamed)
+            self.step.ended("refused")
+            self.exchange.refusal(reply.status, body, [] if stage is None else [stage.header])
             self._close()
 
-    def failed(self, slot: int, error: StageFailed) -> None:  # noqa: ARG002 (all fails as one)
-        if self._end():
+    def failed(self, slot: int, error: StageFailed) -> None:
+        blamed = self._members[slot].batch
+        if self._end(given_up=error.kind == "deadline"):
+            self._of(error.stage, blamed)
             self.record.entry["error"] = error.kind
             self.exchange.error(error.api_error())
             self._close()
@@ -115,7 +122,7 @@ class Batched:
             self._timer.cancel()
 
     def left(self) -> None:
-        if self._end():
+        if self._gave_up():
             self.exchange.status = CLIENT_LEFT
             self._close()
 
@@ -125,25 +132,51 @@ class Batched:
         elif not self._future.done():
             self._future.set_result(None)
 
-    def _end(self) -> bool:
-        """Whoever waits of this request waits no more; False where that was said before."""
+    def _gave_up(self) -> bool:
+        """The client waits no more; False where that makes no difference."""
+        ends = self._end(given_up=True)
+        if ends:
+            self._of(self.lane.name)
+        return ends
+
+    def _end(self, *, given_up: bool = False) -> bool:
+        """Whoever waits of this request waits no more; False where that was said before. `given_up`: by the client, or
+        by its deadline, and not for an engine's fault."""
         if self._ended:
             return False
         self._ended = True
         self._no_timer()
-        # Those that were answered before the rest was given up have cost what they took.
-        self._took()
+        # Those that were answered before the rest was given up have cost what they took, and those that are being
+        # read what they take.
+        read = in_hand(self._members, self.said) if given_up else []
+        self._took([one for one in self.said if one is not None] + read)
+        self.step.counted &= not read
         for member in self._members:
             if self.said[member.slot] is None:
                 self.batcher.leave(member)
         return True
 
-    def _took(self) -> None:
-        """Notes a step for each stage that answered some of the inputs, the last one's last: each has its price."""
+    def _of(self, name: str, batch: Sent | None = None) -> None:
+        """Counts a request that has no answer for the stages that have worked for it, and for `name`, where that is
+        one. `batch`: in which it failed."""
+        stages = self.batcher.stages
+        if name in stages and self.step.stage != name:
+            if self.step.tries:
+                self.step = Step(name, self.exchange.started_s)
+                self.record.steps.append(self.step)
+            self.step.stage = name
+        if batch is not None:
+            self.step.replica, self.step.tries = batch.replica, 1
+        if self.step.stage in stages:
+            self.record.entry["stage"] = self.step.stage
+            for each in self.record.steps:
+                stages[each.stage].metrics.requests.value += 1.0
+
+    def _took(self, said: Sequence[Said]) -> None:
+        """Notes a step for each stage that read some of the inputs, the last one's last: each has its price."""
         by_stage: dict[str, int] = {}
-        for one in self.said:
-            if one is not None:
-                by_stage[one.stage] = by_stage.pop(one.stage, 0) + one.tokens
+        for one in said:
+            by_stage[one.stage] = by_stage.pop(one.stage, 0) + one.tokens
         if not by_stage:
             return
         *others, last = by_stage
@@ -153,17 +186,16 @@ class Batched:
             self.record.steps.insert(-1, step)
         self.step.stage = last
         self.step.used(by_stage[last], 0)
+        self.step.replica, self.step.tries = said[-1].replica, 1
         if self.exchange.reservation is not None:
             self.exchange.reservation.spent = sum(by_stage.values())
 
     def _answer(self) -> None:
         said = [one for one in self.said if one is not None]
         tokens = sum(one.tokens for one in said)
-        self._took()
-        exchange, step, stage = self.exchange, self.step, self.batcher.stages[said[-1].stage]
+        self._took(said)
+        exchange, stage = self.exchange, self.batcher.stages[said[-1].stage]
         self.record.entry["stage"] = stage.name
-        step.replica = said[-1].replica
-        step.tries = 1
         for each in self.record.steps:
             each.ended("accepted")
             self.batcher.stages[each.stage].metrics.requests.value += 1.0

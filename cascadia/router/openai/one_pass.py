@@ -27,6 +27,7 @@ from cascadia.router.openai.bounded import (
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import Fields
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.told_failure import told_failure
 
 _PLACE = re.compile(r"input(?:\[(\d{1,4})\])?: ")
 _INDEX = re.compile(rb'\{"index":\d+(?=,)')
@@ -194,7 +195,7 @@ def _listed(content_type: bytes, body: bytes, count: int) -> tuple[list[bytes], 
             long = _long_classification.decode(body)
             items, usage = few_in(long.data), long.usage
     except NOT_JSON:
-        raise UpstreamError("unreadable", "no classification in JSON") from None
+        raise told_failure(body) or UpstreamError("unreadable", "no classification in JSON") from None
     if len(items) != count:
         raise UpstreamError("unreadable", f"{len(items)} parts for {count} inputs")
     return items, usage
@@ -282,7 +283,7 @@ def ranked_in(content_type: bytes, body: bytes) -> Ranked:
             results, usage = items_of(found.results), _counted(found.usage)
         scores = [_score_of(raw) for raw in results]
     except NOT_JSON:
-        raise UpstreamError("unreadable", "no ranking in JSON") from None
+        raise told_failure(body) or UpstreamError("unreadable", "no ranking in JSON") from None
     if not results:
         raise UpstreamError("unreadable", "a ranking of nothing")
     order = sorted(range(len(scores)), key=lambda at: -scores[at])

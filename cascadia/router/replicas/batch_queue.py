@@ -1,12 +1,13 @@
 """Members that wait for a batch: the earliest deadline first, in one queue or in one a worker."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Protocol
 
 from msgspec import Struct
 
 from cascadia.router.openai.errors import StageFailed
+from cascadia.router.openai.stream_usage import estimated
 from cascadia.router.replicas.results import Reply
 
 FEW = 64
@@ -33,7 +34,13 @@ class Asks(Protocol):
 
 
 class Sent(Protocol):
-    """A batch with a worker."""
+    """A batch with a worker, the `replica` of stage `model`."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def replica(self) -> str: ...
 
     def left(self) -> None:
         """Tells that one of its members was given up."""
@@ -58,6 +65,15 @@ class Member(Struct, eq=False):
     """Where it waits."""
     batch: "Sent | None" = None
     """In which it is with a worker."""
+
+
+def in_hand(members: Sequence[Member], said: Sequence[Said | None]) -> list[Said]:
+    """What workers are reading of a request's `members` while it is given up, by their length."""
+    return [
+        Said(b"", estimated(member.raw, 0).input_tokens, member.batch.model, member.batch.replica)
+        for member in members
+        if member.batch is not None and said[member.slot] is None
+    ]
 
 
 class Queue:

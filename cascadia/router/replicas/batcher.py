@@ -8,6 +8,7 @@ its batch, or of what becomes of it.
 """
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from time import monotonic
@@ -19,10 +20,11 @@ from cascadia.router.openai.errors import ApiError, Overloaded, StageFailed
 from cascadia.router.openai.one_pass import shares
 from cascadia.router.replicas.batch_queue import Asks, Member, Queue, Said
 from cascadia.router.replicas.replica import Call, Replica
-from cascadia.router.replicas.results import Reply, refuse
+from cascadia.router.replicas.results import Reply, refuse_status
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import GroupSettings, Limits
 from cascadia.router.upstream.errors import NOT_CONNECTED, UpstreamError
+from cascadia.router.upstream.told_failure import ToldFailure
 
 LOOKS_S = 0.02
 """How often those that wait are looked at while no worker can take them."""
@@ -90,10 +92,12 @@ class Lane:
 
 
 class _Batch:
-    __slots__ = ("lane", "members", "model", "task", "wanted")
+    __slots__ = ("lane", "members", "model", "replica", "task", "wanted")
 
     def __init__(self, lane: Lane, model: str, members: list[Member]) -> None:
         self.lane, self.model, self.members = lane, model, members
+        self.replica = ""
+        """That it is with."""
         self.wanted = 0
         """Members that somebody waits for, while it is with a worker."""
         self.task: asyncio.Task[None] | None = None
@@ -254,26 +258,38 @@ class Batcher:
 
     def _give_up(self, now_s: float) -> None:
         """No worker takes anything: who waits for none that could come back, or too long, is told."""
-        states = {
-            replica.state
+        replicas = [
+            replica
             for stage in self.stages.values()
             for worker in range(len(self.urls))
             if (replica := self._replica(stage, worker)) is not None
-        }
-        hope = bool(states & {"ready", "starting"})
+        ]
+        hope = any(replica.state in ("ready", "starting") for replica in replicas)
+        rests_s = [
+            r.rests_until_s - now_s for r in replicas if r.state == "ready" and r.rests_until_s > now_s
+        ]
+        # 429 and not 503: engines that ask to be left alone will be back.
+        after_s = math.ceil(min(rests_s)) if rests_s else None
         for lane in self.lanes.values():
             every = [member for member in lane.queue.every() if not member.left]
-            self._tell_late(lane, every, now_s, hope)
+            self._tell_late(lane, every, now_s, hope, after_s)
         for batch in self._again:
-            self._tell_late(batch.lane, [each for each in batch.members if not each.left], now_s, hope)
+            members = [each for each in batch.members if not each.left]
+            self._tell_late(batch.lane, members, now_s, hope, after_s)
 
-    def _tell_late(self, lane: Lane, members: Sequence[Member], now_s: float, hope: bool) -> None:
+    def _tell_late(
+        self, lane: Lane, members: Sequence[Member], now_s: float, hope: bool, after_s: int | None
+    ) -> None:
+        """`after_s`: when an engine that rests may be asked again; None where none rests."""
         for member in members:
             late = member.deadline_s <= now_s
             if not late and hope and now_s - member.came_s < self.limits.queue_s:
                 continue
             member.left = True
-            member.asks.failed(member.slot, StageFailed(lane.name, "deadline" if late else "no-replica"))
+            error = StageFailed(lane.name, "deadline" if late else "no-replica")
+            if after_s is not None and not late:
+                error = Overloaded(lane.name, after_s)
+            member.asks.failed(member.slot, error)
 
     def _send(self, worker: int, batch: _Batch) -> None:
         del self._free[worker]
@@ -302,6 +318,7 @@ class Batcher:
         stage = self.stages[batch.model]
         replica = self._replica(stage, worker)
         assert replica is not None
+        batch.replica = replica.name
         members, limits, started_s = batch.members, self.limits, monotonic()
         stage.metrics.queue.observe(started_s - members[0].came_s)
         items = [member.raw for member in members]
@@ -317,12 +334,20 @@ class Batcher:
                 connection.hold(limits.idle_s, parts=False)
                 content = await connection.whole()
                 answer = connection.answer
-                if answer.status != 200:
-                    refuse(connection)
+                status, found = answer.status, None
+                if status == 200:
+                    try:
+                        found = self.wire.parts(answer.content_type, content, len(members))
+                    except ToldFailure as told:
+                        status, content = told.status, told.body
+                if found is None:
+                    # What is said of a batch may quote any of its members.
+                    said = content if len(members) == 1 else b""
+                    status = refuse_status(status, answer.retry_after, said, replica.api_key)
                     done(True)
-                    self._refused(batch, Reply(answer.status, answer.content_type, content))
+                    self._refused(batch, Reply(status, answer.content_type, content))
                     return
-                usage, parts, exits = self.wire.parts(answer.content_type, content, len(members))
+                usage, parts, exits = found
             finally:
                 replica.pool.release(connection)
         except UpstreamError as error:
@@ -371,17 +396,17 @@ class Batcher:
             if member.resets < RESETS_MAX:
                 self._again.append(batch)
             else:
-                self._fail(batch, error.kind)
+                self._fail(batch, error.kind, error.said.client if error.said is not None else None)
 
     def _halved(self, batch: _Batch) -> None:
         half = len(batch.members) // 2
         for members in (batch.members[:half], batch.members[half:]):
             self._again.append(_Batch(batch.lane, batch.model, members))
 
-    def _fail(self, batch: _Batch, kind: str) -> None:
+    def _fail(self, batch: _Batch, kind: str, said: str | None = None) -> None:
         for member in batch.members:
             if not member.left:
-                member.asks.failed(member.slot, StageFailed(batch.model, kind))
+                member.asks.failed(member.slot, StageFailed(batch.model, kind, said))
 
 
 def batcher_of(group: GroupSettings, stages: Mapping[str, Stage], limits: Limits) -> Batcher:
