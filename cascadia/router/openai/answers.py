@@ -320,8 +320,7 @@ async def read_document(content_type: bytes, body: bytes) -> Written:
 
 async def read_events(content_type: bytes, body: bytes) -> Written:
     """Reads a 200 that is a held event stream. Others have their turn between its parts."""
-    if not content_type.startswith(EVENTS):
-        raise UpstreamError("unreadable", "not an event stream by its content type")
+    refuse_other_than_events(content_type, body)
     choices: dict[int, _Gathered] = {}
     usage, done, probed = Usage(), False, None
     for part in slices(body):
@@ -379,6 +378,13 @@ def refuse_other_than_json(content_type: bytes) -> None:
     """Raises `UpstreamError`: whatever else this is, it is not an OpenAI-compatible engine's answer."""
     if not content_type.startswith(_JSON):
         raise UpstreamError("unreadable", "not JSON by its content type")
+
+
+def refuse_other_than_events(content_type: bytes, body: bytes) -> None:
+    """Raises `UpstreamError`, the engine's own refusal where `body` is one, told whole."""
+    if not content_type.startswith(EVENTS):
+        told = told_failure(body) if content_type.startswith(_JSON) else None
+        raise told or UpstreamError("unreadable", "not an event stream by its content type")
 
 
 @dataclass(slots=True)

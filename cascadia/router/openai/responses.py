@@ -12,12 +12,12 @@ import msgspec
 from msgspec import Raw, Struct
 
 from cascadia.router.openai.answers import (
-    EVENTS,
     Choice,
     ToolCall,
     Usage,
     Written,
     events,
+    refuse_other_than_events,
     refuse_other_than_json,
 )
 from cascadia.router.openai.bounded import (
@@ -33,6 +33,7 @@ from cascadia.router.openai.bounded import (
 from cascadia.router.openai.requests import Fields
 from cascadia.router.openai.texts import Turn, text_of
 from cascadia.router.upstream.errors import UpstreamError
+from cascadia.router.upstream.told_failure import failed_response, told_failure
 
 FINAL = (b"response.completed", b"response.incomplete")
 FINALS = [looks_for(mark) for mark in FINAL]
@@ -114,14 +115,17 @@ async def read_response(content_type: bytes, body: bytes) -> Written:
 
 async def read_response_events(content_type: bytes, body: bytes) -> Written:
     """Reads a 200 that is a held event stream: its last event has all of it."""
-    if not content_type.startswith(EVENTS):
-        raise UpstreamError("unreadable", "not an event stream by its content type")
+    refuse_other_than_events(content_type, body)
     for part in slices(body):
         for data in events(part):
             found = final_event(data)
             if found is not None:
                 await turn_after(data)
                 return _written(found)
+        last = last_in(part)
+        told = None if last is None else failed_response(b"data:" + last)
+        if told is not None:
+            raise told
         await asyncio.sleep(0)
     raise UpstreamError("unreadable", "a stream without its end")
 
@@ -184,9 +188,9 @@ def _written(document: bytes) -> Written:
     try:
         found = decoded(_response, document)
     except NOT_JSON:
-        raise UpstreamError("unreadable", "no response in JSON") from None
+        raise told_failure(document) or UpstreamError("unreadable", "no response in JSON") from None
     if found.status not in (None, "completed", "incomplete"):
-        raise UpstreamError("unreadable", "a response that is not finished")
+        raise told_failure(document) or UpstreamError("unreadable", "a response that is not finished")
     choice = Choice(finish=found.status)
     texts: list[str] = []
     for item in found.output:

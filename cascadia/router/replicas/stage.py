@@ -35,7 +35,7 @@ from cascadia.router.telemetry.stage_record import Step
 from cascadia.router.upstream.connection import Connection
 from cascadia.router.upstream.deadlines import TICK_S
 from cascadia.router.upstream.errors import UpstreamError
-from cascadia.router.upstream.told_failure import ToldFailure, beginning_of
+from cascadia.router.upstream.told_failure import ToldFailure, beginning_of, told_failure
 
 T = TypeVar("T")
 JSON_TYPE = b"application/json"
@@ -289,9 +289,9 @@ class Stage:
                     else:
                         status = refuse(connection, body, replica.api_key)
                     live.reply = Reply(status, connection.answer.content_type, body)
+                elif not connection.answer.content_type.startswith(EVENTS):
+                    live.reply = await self._no_stream(replica, connection)
                 else:
-                    if not connection.answer.content_type.startswith(EVENTS):
-                        raise UpstreamError("unreadable", "no event stream")
                     connection.stream(self.limits.idle_s)
                     live.first = await connection.some()
                     if not live.first:
@@ -317,6 +317,17 @@ class Stage:
             live = await self.opened(_without_usage(call))
             self.refuses_usage |= live.reply is None
         return live
+
+    async def _no_stream(self, replica: Replica, connection: Connection) -> Reply[None]:
+        """A refusal that is told whole, within a 200, where a stream was asked for. Raises `UpstreamError` for all
+        else."""
+        told = None
+        if connection.answer.content_type.startswith(JSON_TYPE):
+            connection.hold(self.limits.idle_s, parts=False)
+            told = told_failure(await connection.whole())
+        if told is None:
+            raise UpstreamError("unreadable", "no event stream")
+        return Reply(refuse_status(told.status, b"", told.body, replica.api_key), JSON_TYPE, told.body)
 
     def _lacks(self, replica: Replica, status: int, call: Call) -> bool:
         """Tells whether it does well and does not have what is asked for: what another engine keeps, or an API

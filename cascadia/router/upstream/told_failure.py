@@ -47,6 +47,8 @@ def told_failure(data: bytes) -> ToldFailure | None:
     error = found.get("error") or (found if found.get("object") == "error" else None)
     if error is None:
         return None
+    if found.get("object") == "response" and isinstance(error, dict):
+        return _of_response(error)
     said = str(error.get("code")) if isinstance(error, dict) else ""
     status = int(said) if said.isdecimal() and len(said) == 3 else UNKNOWN
     return ToldFailure(status if 400 <= status < 600 else UNKNOWN, data)
@@ -116,9 +118,14 @@ def failed_response(tail: bytes) -> ToldFailure | None:
         if event["type"] not in _FAILURES:
             # What its client wrote into it, e.g. metadata.
             return last_failure(tail)
-        error = event["response"]["error"] if "response" in event else event
-        body, code = orjson.dumps({"error": {"message": error["message"]}}), str(error.get("code"))
+        return _of_response(event["response"]["error"] if "response" in event else event)
     except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
         # Longer than its end, or without words.
         return ToldFailure(UNKNOWN, b"")
+
+
+def _of_response(error: dict[str, Any]) -> ToldFailure:
+    """Failure that a response of OpenAI's ended with."""
+    code, message = str(error.get("code")), error.get("message")
+    body = b"" if message is None else orjson.dumps({"error": {"message": message}})
     return ToldFailure(400 if code.startswith(_OF_THE_CLIENT) else UNKNOWN, body)

@@ -54,6 +54,73 @@ def ends(error: dict[str, Any], *before: str) -> Answer:
     return answer
 
 
+REFUSED = {"message": "no such thing", "type": "invalid_request_error", "code": 400}
+FAILED = {"code": "invalid_prompt", "message": "no such thing"}
+
+
+QUESTIONS: dict[str, dict[str, Any]] = {
+    "chat/completions": {"messages": [{"role": "user", "content": "q"}]},
+    "completions": {"prompt": "q"},
+    "responses": {"input": "q"},
+}
+
+
+async def whole(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """A refusal in one piece, whether a stream was asked for or not."""
+    send(writer, 200, json.dumps({"error": REFUSED}).encode())
+
+
+async def as_asked(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    if not body.get("stream"):
+        await whole(engine, body, writer)
+        return
+    begin_stream(writer)
+    event(writer, {"error": REFUSED})
+    event(writer, "[DONE]")
+    writer.write(b"0\r\n\r\n")
+
+
+async def failed(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """A response that failed over what its client had asked for."""
+    document = {"id": "r", "object": "response", "status": "failed", "error": FAILED, "output": []}
+    if not body.get("stream"):
+        send(writer, 200, json.dumps(document).encode())
+        return
+    begin_stream(writer)
+    event(writer, {"type": "response.created", "response": {"error": None, "output": []}})
+    event(writer, {"type": "response.failed", "response": document})
+    writer.write(b"0\r\n\r\n")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", ["chat/completions", "completions", "responses"])
+@pytest.mark.parametrize(
+    ("model", "bar"),
+    [("small", 0.0), ("cascadia", 0.0), ("cascadia", 50.0)],
+    ids=["straight", "live", "held"],
+)
+@pytest.mark.parametrize("told", [whole, as_asked, failed])
+def test_a_refusal_within_a_200_is_the_clients_in_every_form(
+    told: Answer, model: str, bar: float, path: str, stream: bool
+) -> None:
+    if told is failed and path != "responses":
+        return
+
+    async def main() -> None:
+        engine, larger = FakeEngine(answer=told), FakeEngine("an answer")
+        async with started(engine, larger):
+            settings = stages(engine, larger, thresholds=(bar,)) if bar else stages(engine)
+            async with running(settings, ScriptedGate({})) as up:
+                asked = {"model": model, "stream": stream} | QUESTIONS[path]
+                answer = await up.client.post("/v1/" + path, json=asked)
+                failures = up.router.stages[0].replicas[0].breaker.failures
+        assert answer.status_code == 400
+        assert answer.json()["error"]["message"] == "no such thing"
+        assert (failures, larger.requests) == (0, [])
+
+    run(main)
+
+
 def outcomes(up: Running) -> list[tuple[Any, ...]]:
     up.router.journal.flush()
     return [
