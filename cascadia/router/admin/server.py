@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.admin.routes import Administered, admin_routes
 from cascadia.router.http.connection import ClientConnection
 from cascadia.router.http.exchange import Exchange
@@ -37,6 +38,9 @@ class Draining(Administered, Protocol):
     @property
     def draining(self) -> bool: ...
 
+    @property
+    def held(self) -> HeldBytes: ...
+
 
 class AdminServer:
     """Server of the admin port: what its connections share. `listening` is closed in the end."""
@@ -59,6 +63,10 @@ class AdminServer:
     @property
     def draining(self) -> bool:
         return self._router.draining
+
+    @property
+    def held(self) -> HeldBytes:
+        return self._router.held
 
     def says_to_page(self, origin: bytes) -> bytes:  # noqa: ARG002 (no page elsewhere is let at this port)
         return b""

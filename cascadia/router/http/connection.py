@@ -6,6 +6,7 @@ is the connection's last.
 
 import asyncio
 
+from cascadia.clients.engines.held_bytes import Holding
 from cascadia.router.http.contracts import Request, ServerContract
 from cascadia.router.http.intake import Intake
 from cascadia.router.http.parser import RequestParser
@@ -31,6 +32,7 @@ class ClientConnection(asyncio.Protocol):
 
     __slots__ = (
         "_ended",
+        "_holding",
         "_intake",
         "_lingers",
         "_probed_s",
@@ -38,6 +40,7 @@ class ClientConnection(asyncio.Protocol):
         "_room",
         "_unread",
         "full",
+        "full_s",
         "gone",
         "loop",
         "parser",
@@ -62,6 +65,9 @@ class ClientConnection(asyncio.Protocol):
         self._lingers = False
         self._ended = False
         self._probed_s = 0.0
+        self.full_s = 0.0
+        """Since when it is."""
+        self._holding = Holding(server.held)
         self.transport: asyncio.Transport
 
     # asyncio.Protocol
@@ -117,10 +123,21 @@ class ClientConnection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self.full = True
-        self.patience.holds(self.transport.get_write_buffer_size())
+        self.full_s = self.loop.time()
+        size = self.transport.get_write_buffer_size()
+        self.patience.holds(size)
+        if not self._holding.take(size):
+            self.drop()
+
+    def drop(self) -> None:
+        """Breaks off what the client does not read."""
+        self._holding.release()
+        self.full = False
+        self.transport.abort()
 
     def resume_writing(self) -> None:
         self.full = False
+        self._holding.release()
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
         self._room = None

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.router.http.asgi import Application
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.http.wire import Dates
@@ -44,6 +45,10 @@ class ServerContract(Protocol):
         """Tells whether each answer is the last of its connection, so that clients move on before the port is
         closed.
         """
+
+    @property
+    def held(self) -> HeldBytes:
+        """Counter of the bytes of answers that are held, those that wait for their clients to read among them."""
 
     def says_to_page(self, origin: bytes) -> bytes:
         """Header lines, whole, that answers to a page of `origin` have: see `access/cors.py`."""

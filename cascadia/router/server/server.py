@@ -12,6 +12,7 @@ from functools import partial
 
 import uvloop
 
+from cascadia.clients.engines.held_bytes import HeldBytes
 from cascadia.clients.processes.ports import BACKLOG
 from cascadia.router.access.cors import lines_for
 from cascadia.router.handlers.service import Service
@@ -63,6 +64,7 @@ class Server:
         self._listening = True
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._unswept: list[ClientConnection] = []
+        router.held.relief = self._relieve
 
     @property
     def closing(self) -> bool:
@@ -71,6 +73,10 @@ class Server:
     @property
     def draining(self) -> bool:
         return self.router.draining
+
+    @property
+    def held(self) -> HeldBytes:
+        return self.router.held
 
     @property
     def service(self) -> Service:
@@ -147,6 +153,14 @@ class Server:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.limits.drain_s):
                     await self._over.wait()
+
+    def _relieve(self) -> bool:
+        """What nobody reads must not exhaust the router: breaks off the answer that has waited for its client for the
+        longest; False where there is none."""
+        behind = [client for client in self.connections if client.full]
+        if behind:
+            min(behind, key=lambda client: client.full_s).drop()
+        return bool(behind)
 
     def _sweep(self) -> None:
         now_s = self.loop.time()

@@ -69,7 +69,7 @@ def test_each_ranking_goes_alone_to_the_model_that_the_policy_names() -> None:
         assert [one["index"] for one in found[1].json()["results"]] == [2, 1, 0]
         assert found[2].json()["error"]["code"] == "bad"
         stages = [one.headers.get("x-cascadia-stage") for one in found]
-        assert stages == ["good", "quick", None, "good"]
+        assert stages == ["good", "quick", "good", "good"]
         assert {request["model"] for request in worker.engine.requests} == {"quick", "good"}
         assert "deadline_ms" not in worker.engine.requests[0]
 
