@@ -136,7 +136,8 @@ class Cascade:
                 decision.stopped = stopped
                 return decision
             if decision.refused is not None:
-                why = await unfit(decision.refused, ask.body) if not last or beyond else None
+                others = not last or beyond or best is not None
+                why = await unfit(decision.refused, ask.body) if others else None
                 step.ended(why or "refused")
                 if why is not None:
                     decision.refused = None

@@ -17,7 +17,7 @@ from typing import Any
 from msgspec import Raw
 
 from cascadia.router.cascade.decision import Ask
-from cascadia.router.cascade.eligible import route
+from cascadia.router.cascade.eligible import route, too_long
 from cascadia.router.cascade.gathered import Gathered
 from cascadia.router.cascade.scoring import Scoring
 from cascadia.router.openai.answers import Usage
@@ -219,8 +219,14 @@ class OnePassCascade:
                 continue
             stage.metrics.seconds.observe(monotonic() - step.started_at_s)
             if decision.refused is not None:
-                step.ended("refused")
-                return None
+                if (last and not answered) or not too_long(decision.refused):
+                    step.ended("refused")
+                    return None
+                # As of chats: a larger model may read it, and what a smaller one said is an answer.
+                decision.refused = None
+                step.ended("context")
+                stage.metrics.escalated("context")
+                continue
             answered = True
             step.ended("accepted" if done else "score")
             if done:

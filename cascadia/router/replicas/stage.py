@@ -4,6 +4,7 @@ import math
 import random
 import re
 from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
@@ -47,6 +48,8 @@ LIMITS = {"chat": "max_tokens", "completions": "max_tokens", "responses": "max_o
 
 BELIEVED_TOKENS = 4096
 """Of an answer, however soon it was there: a cache in front of an engine has none to write."""
+REFUSAL_S = 1.0
+"""For the rest of a refusal whose head is here, in place of a stream."""
 MOST_TOKENS_S = 10_000
 """Tokens a second that no engine writes of one answer."""
 
@@ -323,8 +326,9 @@ class Stage:
         else."""
         told = None
         if connection.answer.content_type.startswith(JSON_TYPE):
-            connection.hold(self.limits.idle_s, parts=False)
-            told = told_failure(await connection.whole())
+            connection.hold(min(REFUSAL_S, self.limits.idle_s), parts=False)
+            with suppress(UpstreamError):
+                told = told_failure(await connection.whole())
         if told is None:
             raise UpstreamError("unreadable", "no event stream")
         return Reply(refuse_status(told.status, b"", told.body, replica.api_key), JSON_TYPE, told.body)
