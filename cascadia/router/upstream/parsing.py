@@ -136,7 +136,8 @@ class AnswerParser:
             if self._trailer_bytes > HEAD_BYTES_MAX:
                 raise ValueError("endless trailers")
         elif name == b"content-type":
-            answer.content_type = value
+            # Which letters are capitals means nothing (RFC 9110, 8.3.1).
+            answer.content_type = value.lower()
         elif name == b"content-length" or (name == b"transfer-encoding" and b"chunked" in value.lower()):
             answer.framed = True
         elif name == b"retry-after":

@@ -65,3 +65,17 @@ def test_an_odd_answer_is_one(odd: str, model: str) -> None:
         assert up.lines[0]["written"] == {"small": 3}
 
     run(main)
+
+
+@pytest.mark.parametrize("model", ["small", "cascadia"])
+def test_capitals_of_a_content_type_mean_nothing(model: str) -> None:
+    async def says(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 200, json.dumps(whole({"content": "fine"})).encode(), "Application/JSON; Charset=UTF-8")
+
+    async def main() -> None:
+        engines = FakeEngine(answer=says), FakeEngine("strong")
+        async with started(*engines), running(stages(*engines)) as up:
+            answer = await up.chat(model)
+        assert (answer.status_code, answer.headers["x-cascadia-stage"]) == (200, "small")
+
+    run(main)
