@@ -19,6 +19,8 @@ BEGUN_A_TURN = 16
 """Requests of one connection that are begun in a turn of the event loop."""
 PROBES_S = (0.03, 0.3, 3.0)
 """After a client has sent its last: a reset takes a round trip to come."""
+CROWDED = 0.9
+"""Share of the clients that may be connected."""
 REFUSED_MAX = 32
 """Clients beyond the limit that are told so at the same time."""
 
@@ -244,7 +246,12 @@ class ClientConnection(asyncio.Protocol):
             return "body"
         if self.parser.begun:
             return "head"
-        return "parting" if self.server.closing else "idle"
+        return "parting" if self.server.closing or self._crowded else "idle"
+
+    @property
+    def _crowded(self) -> bool:
+        """Tells whether so many are connected that who only may ask again takes the place of who would ask now."""
+        return len(self.server.connections) > CROWDED * self.server.limits.max_connections
 
     def drain(self) -> None:
         """Lets an idle client ask once more, for a while that begins now."""

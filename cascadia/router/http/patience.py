@@ -16,7 +16,7 @@ LINGER_S = 2.0
 
 State = Literal["answering", "writing", "lingering", "body", "head", "idle", "parting"]
 """What a connection is at; `writing`: to a client that does not read, or that is being closed; `parting`: idle, of a
-server that ends."""
+server that ends, or has hardly room for others."""
 
 
 class Patience:
