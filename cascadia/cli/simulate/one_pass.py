@@ -7,6 +7,8 @@ from rich.table import Table
 from cascadia.report.numbers import figures, percent, quality, rate, seconds
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from cascadia.domain.plan import Plan, Predicted, Quantiles
     from cascadia.planner.policies.played import Outcome
 
@@ -28,6 +30,12 @@ def table(plan: "Plan", predicted: "Predicted", outcome: "Outcome", requests: in
         f"{figures(outcome.batch)} inputs a batch"
     )
     return shown
+
+
+def rounds_played(rounds: int) -> "Iterator[str]":
+    """A note on a trace that is too short to be played once."""
+    if rounds > 1:
+        yield f"the trace is short: the figures are of {rounds:,} rounds of it, as a plan's are"
 
 
 def _times(told: "Quantiles") -> tuple[str, ...]:

@@ -183,16 +183,16 @@ def _in_one_pass(
     import numpy as np
 
     from cascadia.cli.shared.compiling import telling_of_the_compiler
-    from cascadia.cli.simulate.one_pass import document, table
+    from cascadia.cli.simulate.one_pass import document, rounds_played, table
     from cascadia.planner.policies.replayed import replay_policies
     from cascadia.planner.problem.trace_file import read_trace_for
 
     with output.progress("simulating") as bar, telling_of_the_compiler(bar):
-        trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, plan.seed)
+        trace, oddities = read_trace_for(trace_file, trace_format, rate_rps, plan.seed, plan)
         arrival_s = np.asarray(trace.arrival_s, np.float64)
-        predicted, outcome = replay_policies(plan, arrival_s)
+        predicted, outcome, rounds = replay_policies(plan, arrival_s)
     output.show(table(plan, predicted, outcome, len(arrival_s)))
-    for note in oddities:
+    for note in (*oddities, *rounds_played(rounds)):
         output.note(f"note: {note}")
     output.document(document(predicted, outcome))
 

@@ -90,7 +90,7 @@ def _changed(request: AskedAnew, rate_rps: float, spec: "PolicySpec") -> "Policy
 
 def _prospect(plan: "Plan", arrival_s: "Floats", late_max: float, *, priced: bool) -> dict[str, Any]:
     """`plan` played on today's requests."""
-    predicted, outcome = replay_policies(plan, arrival_s)
+    predicted, outcome, _ = replay_policies(plan, arrival_s)
     gpus = plan.gpus_by_pool()
     usd = sum(count * plan.cluster.pool(name).usd_per_gpu_hour for name, count in gpus.items())
     if plan.objective.goal == "quality":

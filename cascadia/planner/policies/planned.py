@@ -28,6 +28,7 @@ from cascadia.domain.plan import (
     ReplicaGroup,
     StagePlan,
     StagePrediction,
+    WorkloadRules,
 )
 from cascadia.domain.policy import Policies
 from cascadia.domain.workload import Floats
@@ -38,6 +39,7 @@ from cascadia.planner.policies.choose import Chosen, choose
 from cascadia.planner.policies.read import Asked
 from cascadia.planner.policies.residence import Kind
 from cascadia.planner.policies.wanted import judged
+from cascadia.planner.problem.trace_file import file_digest
 from cascadia.planner.spec.policy import OnePassStage
 from cascadia.policy.problem import ModelProfile
 from cascadia_sim.batch.simulate import BatchRun
@@ -107,6 +109,7 @@ def plan_one_pass(asked: Asked, folder: Path, tokens_max: Mapping[str, int]) -> 
         wall_s=perf_counter() - began_s,
         policies=(policies,),
         exits=_exits(asked, stages),
+        workload=_rules(asked, folder),
     )
     notes = (
         *asked.notes,
@@ -275,6 +278,13 @@ def _digest(asked: Asked, folder: Path) -> str:
         if name is not None:
             digest.update(named_path(folder, name).read_bytes())
     return digest.hexdigest()
+
+
+def _rules(asked: Asked, folder: Path) -> WorkloadRules:
+    """The trace, and the rate that it was played at."""
+    told = asked.spec.workload
+    digest = "" if told.trace is None else file_digest(named_path(folder, told.trace))
+    return WorkloadRules(digest, told.rate_rps)
 
 
 def _exit_notes(asked: Asked, stages: tuple[StagePlan, ...]) -> list[str]:

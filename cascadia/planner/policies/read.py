@@ -1,7 +1,6 @@
 """The spec of one-pass models, its latency table and its traffic, as the problem that is solved."""
 
 import json
-import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +13,7 @@ from cascadia.domain.workload import Floats
 from cascadia.files.homes import named_path
 from cascadia.files.text import read_text
 from cascadia.planner.policies.residence import Kind
-from cascadia.planner.policies.wanted import MOST, Wanted, repeated
+from cascadia.planner.policies.wanted import LEAST_S, LEAST_SLOS, MOST, Wanted, long_enough
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
@@ -24,8 +23,6 @@ from cascadia_sim.engine.requests import picoseconds
 
 COLUMNS = ("stage", "batch", "latency_s")
 FEWEST = 100
-LEAST_S, LEAST_SLOS = 10.0, 40.0
-"""Traffic that is planned on lasts so many seconds, and times for an answer, or too much of it would pass unseen."""
 FEWEST_SLOS = 10.0
 """The same of traffic so dense that `MOST` requests last no longer."""
 UNSEEN = 4
@@ -287,9 +284,9 @@ def _of_a_ranking(latency_s: tuple[float, ...], documents: int, where: str, stag
 def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, Floats | None, tuple[str, ...]]:
     """Requests that policies are made on, those that they are judged by (None: the same), and notes."""
     asked = spec.workload
-    lasts_s = max(LEAST_S, LEAST_SLOS * spec.objective.latency_max_s)
     if asked.trace is None:
         assert asked.rate_rps is not None
+        lasts_s = max(LEAST_S, LEAST_SLOS * spec.objective.latency_max_s)
         count = min(max(asked.requests, round(lasts_s * asked.rate_rps)), MOST)
         made, judged = (
             np.cumsum(rng.gamma(asked.gap_shape, 1 / asked.gap_shape, size)) / asked.rate_rps
@@ -304,10 +301,9 @@ def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, Floats | None, tu
         raise BadInput(
             str(asked.trace), f"has {len(arrival_s)} requests", f"take a trace of at least {FEWEST}"
         )
-    arrival_s -= arrival_s[0]
-    again = min(math.ceil(lasts_s / arrival_s[-1]), max(MOST // len(arrival_s), 1))
-    if again == 1:
+    once_s = float(arrival_s[-1] - arrival_s[0])
+    arrival_s, rounds = long_enough(arrival_s, spec.objective.latency_max_s)
+    if rounds == 1:
         return arrival_s, None, notes
-    # What waits at the end of a trace has all the time there is: a short one would hide that too much comes.
-    told = f"{asked.trace} lasts {arrival_s[-1]:.3g} s; it was played {again:,} times, one after the other"
-    return repeated(arrival_s, again), None, (*notes, told)
+    told = f"{asked.trace} lasts {once_s:.3g} s; it was played {rounds:,} times, one after the other"
+    return arrival_s, None, (*notes, told)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from math import ceil
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -20,6 +21,8 @@ BEYOND = 1.1
 ROUNDS, GROWS = 8, 1 / 16
 """Traffic in which waiting grows by this share of the deadline is played so often, one after the other: what is a
 little too much is late only in the end."""
+LEAST_S, LEAST_SLOS = 10.0, 40.0
+"""Traffic that is planned on lasts so many seconds, and times for an answer, or too much of it would pass unseen."""
 MOST = 10_000_000
 """Requests of a verdict, or twice the traffic where that is more."""
 ROUNDING = 1e-9
@@ -112,6 +115,17 @@ def repeated(arrival_s: Floats, rounds: int) -> Floats:
     begins_s = arrival_s - arrival_s[0]
     period_s = float(begins_s[-1]) * len(arrival_s) / (len(arrival_s) - 1)
     return np.asarray((np.arange(rounds)[:, None] * period_s + begins_s).ravel())
+
+
+def long_enough(arrival_s: Floats, slo_s: float) -> tuple[Floats, int]:
+    """A trace from 0 on, so many rounds of it that it lasts `LEAST_S` and `LEAST_SLOS` times `slo_s`, and how many.
+
+    What waits at the end of a trace has all the time there is: a short one would hide that too much comes.
+    """
+    begins_s = np.asarray(arrival_s, np.float64) - arrival_s[0]
+    lasts_s = max(LEAST_S, LEAST_SLOS * slo_s)
+    rounds = max(min(ceil(lasts_s / begins_s[-1]), MOST // len(begins_s)), 1)
+    return (begins_s, 1) if rounds == 1 else (repeated(begins_s, rounds), rounds)
 
 
 def settling(arrival_s: Floats) -> int:

@@ -68,7 +68,7 @@ class BatchFleet:
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchRun:
     """Arrays by request: `latency_s` (infinite where dropped), `model` and `batch`. `busy` (workers): the share of the
-    time in which each served. `beyond`: decisions at a load above the last level's."""
+    time from the first arrival on in which each served. `beyond`: decisions at a load above the last level's."""
 
     latency_s: Floats
     model: Ints
@@ -98,7 +98,7 @@ def simulate_batches(fleet: BatchFleet, arrival_s: Floats, seed: int = 0) -> Bat
     beyond = kernel.run(work, workers, _rules(fleet), state, served) if n else 0
     done = served.finish_ps >= 0
     latency_s = np.where(done, (served.finish_ps - arrival_ps) / PS_PER_S, np.inf)
-    lasts_ps = max(int(served.finish_ps.max(initial=1)), 1)
+    lasts_ps = max(int(served.finish_ps.max(initial=1) - (arrival_ps[0] if n else 0)), 1)
     return BatchRun(latency_s, served.model, served.batch, state.busy_ps / lasts_ps, int(beyond))
 
 

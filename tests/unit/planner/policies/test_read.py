@@ -194,7 +194,8 @@ def test_traffic_too_dense_to_be_late_as_far_as_it_is_played_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workload: str
 ) -> None:
     """Whatever of it were not carried: within one deadline nothing is late."""
-    monkeypatch.setattr("cascadia.planner.policies.read.MOST", 10_000)
+    for module in ("read", "wanted"):
+        monkeypatch.setattr(f"cascadia.planner.policies.{module}.MOST", 10_000)
     rows = "\n".join(f"{i / 10},5,1" for i in range(200))
     (tmp_path / "trace.csv").write_text(f"arrival_s,input_tokens,output_tokens\n{rows}\n")
     spec = SPEC.replace("rate_rps: 50, requests: 1000", workload)
