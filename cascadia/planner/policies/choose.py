@@ -7,6 +7,7 @@ keeps the objective is taken, or the most accurate where quality is maximised.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import NamedTuple
 
 from cascadia.domain.errors import Infeasible
@@ -54,7 +55,10 @@ def choose(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Chosen:
     for there being exits.
     """
     found = []
-    for kind in kinds:
+    able = [kind for kind in kinds if not 0 < _carries_rps(kind, wanted) < wanted.least_rps]
+    if not able:
+        raise _too_much(name, max(kinds, key=lambda kind: _carries_rps(kind, wanted)), wanted)
+    for kind in able:
         plain = _fewest(name, kind, wanted)
         found += [] if plain is None else [plain]
         if (exiting := kind.exiting(wanted.slo_s)) is not None:
@@ -63,7 +67,7 @@ def choose(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Chosen:
             with_exits = _fewest(name, replace(exiting, most=most), wanted)
             found += [] if with_exits is None else [_of_those_used(with_exits)]
     if not found:
-        raise _infeasible(name, [kind.exiting(wanted.slo_s) or kind for kind in kinds], wanted)
+        raise _infeasible(name, [kind.exiting(wanted.slo_s) or kind for kind in able], wanted)
     return min(found, key=lambda chosen: _rank(chosen, wanted))
 
 
@@ -169,6 +173,22 @@ def _bound_below(name: str, kind: Kind, wanted: Wanted) -> int:
         if bound is not None and bound >= wanted.right_min:
             return workers
     return kind.most
+
+
+def _carries_rps(kind: Kind, wanted: Wanted) -> float:
+    """Requests a second that all workers of a kind answer at most, whichever models and exits do."""
+    return kind.most * max(model.carried_rps(wanted.slo_s) for model in (*kind.models, *kind.exits))
+
+
+def _too_much(name: str, kind: Kind, wanted: Wanted) -> Infeasible:
+    """Refusal without a search: played on so much traffic, every policy takes long to tell that nearly all is late."""
+    carries_rps = _carries_rps(kind, wanted)
+    workers = ceil(wanted.least_rps * kind.most / carries_rps)
+    return Infeasible(
+        f"objective.late_max {wanted.late_max:.2%} of group {name!r}",
+        f"{kind.most} workers of kind {kind.name!r} carry {carries_rps:,.4g} requests/s at most, of "
+        f"{wanted.rate_rps:,.6g}: it takes {workers:,} or more",
+    )
 
 
 def _infeasible(name: str, kinds: Sequence[Kind], wanted: Wanted) -> Infeasible:

@@ -71,6 +71,12 @@ class Wanted:
         return len(self.judged_s) / (float(self.judged_s[-1] - self.judged_s[0]) + self.slo_s)
 
     @property
+    def least_rps(self) -> float:
+        """The least rate at which what counts can be served in time, but for what may be late."""
+        counted = 1 - self.skip / len(self.judged_s)
+        return self.served_rps * counted * (1 - self.late_max)
+
+    @property
     def skip(self) -> int:
         """Requests at the start of the verdict that are not counted."""
         return settling(self.judged_s)

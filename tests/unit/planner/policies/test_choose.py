@@ -1,3 +1,4 @@
+import re
 from dataclasses import replace
 from typing import Literal
 
@@ -42,6 +43,18 @@ def test_the_better_of_the_rivals_is_taken() -> None:
     assert chosen is not None
     assert {policies.kind for policies, _ in chosen.rivals} == {"mdp", "mdp-counted", "in-flight", "by-slack"}
     assert chosen.outcome.reward == max(o.reward for _, o in chosen.rivals if o.late <= WANTED.late_max)
+
+
+def test_traffic_that_no_workers_carry_is_refused_without_a_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It once took minutes to tell that 100 % is late, and nothing of how many workers it takes."""
+    monkeypatch.delattr("cascadia.planner.policies.choose.on_workers")
+    carries_rps = 5 * max(model.carried_rps(0.1) for model in profiles(4))
+    much = replace(WANTED, arrival_s=unit_arrivals(n=40_000) / (20 * carries_rps))
+    with pytest.raises(Infeasible, match=r"late_max 1\.00% of group 'guard'") as refused:
+        choose("guard", [KIND], much)
+    told = re.search(r"5 workers .* at most, of [0-9,.]+: it takes (\d+) or more", refused.value.nearest)
+    assert told is not None
+    assert 60 < int(told.group(1)) <= 100
 
 
 @pytest.mark.long
