@@ -16,7 +16,8 @@ Seen = Literal["there", "far ahead", "ended", "gone"]
 def seen_at(descriptor: int) -> Seen:
     """What the socket of a client tells without being read."""
     poll = select.poll()
-    poll.register(descriptor, select.POLLRDHUP)
+    # Not every system has it: there a client that has sent its last is seen once it has gone.
+    poll.register(descriptor, getattr(select, "POLLRDHUP", 0))
     for _, events in poll.poll(0):
         return "gone" if events & (select.POLLERR | select.POLLHUP) else "ended"
     unread = fcntl.ioctl(descriptor, termios.FIONREAD, bytes(4))

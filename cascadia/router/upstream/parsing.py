@@ -136,8 +136,9 @@ class AnswerParser:
             if self._trailer_bytes > HEAD_BYTES_MAX:
                 raise ValueError("endless trailers")
         elif name == b"content-type":
-            # Which letters are capitals means nothing (RFC 9110, 8.3.1).
-            answer.content_type = value.lower()
+            # Which of its letters are capitals means nothing, but in its parameters (RFC 9110, 8.3.1).
+            kind, separator, parameters = value.partition(b";")
+            answer.content_type = kind.lower() + separator + parameters
         elif name == b"content-length" or (name == b"transfer-encoding" and b"chunked" in value.lower()):
             answer.framed = True
         elif name == b"retry-after":
