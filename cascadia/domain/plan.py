@@ -250,13 +250,16 @@ class StagePrediction:
 
 @dataclass(frozen=True, slots=True)
 class QualityPrediction:
-    """`mean` over the table under these thresholds; `lower` holds with probability `confidence`."""
+    """`mean` over the table under these thresholds; `lower` holds with probability `confidence`. `score` is the judge's
+    mean of the same answers (None: in older plans, and of models that answer in one pass).
+    """
 
     mean: float
     lower: float
     confidence: float
     method: str
     questions: int
+    score: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,7 +76,7 @@ from cascadia.planner.routing.frontier import all_routings, undominated
 from cascadia.planner.routing.guarantee import with_bounds
 from cascadia.planner.routing.points import Setting
 from cascadia.planner.routing.preroutings import by_question_alone
-from cascadia.planner.routing.routings import Routings, joined, thin
+from cascadia.planner.routing.routings import Routings, joined, mean_score, thin
 from cascadia.planner.search.bilevel import BilevelResult, bilevel
 from cascadia.planner.search.context import Search, on_pools, start_search
 from cascadia.planner.search.exit_settings import exit_settings
@@ -694,6 +694,7 @@ def _finish(
         confidence=problem.confidence,
         method=method,
         questions=len(problem.quality),
+        score=mean_score(problem.quality, search.routings, routing),
     )
     predicted = predict(
         simulator.problem,

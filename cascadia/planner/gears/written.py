@@ -11,6 +11,7 @@ from cascadia.domain.problem import Problem
 from cascadia.domain.workload import Floats
 from cascadia.planner.deployment.simulation import quantile_s
 from cascadia.planner.gears.ladder import FoundLadder
+from cascadia.planner.routing.routings import mean_score
 from cascadia.planner.search import elsewhere
 from cascadia.planner.search.context import Search
 
@@ -103,4 +104,5 @@ def mixed_quality(search: Search, found: FoundLadder, alone: QualityPrediction) 
         alone.confidence,
         f"{alone.method}; {INDEPENDENT}",
         alone.questions,
+        float(share @ [mean_score(search.problem.quality, search.routings, k) for k in of]),
     )

@@ -333,3 +333,13 @@ def outcomes(table: QualityTable, routings: Routings) -> NDArray[np.float32]:
             accepted &= table.foreseen[stage] >= routings.skip_below[:, stage, None]
         np.copyto(value, quality[stage], where=accepted)
     return value
+
+
+def mean_score(table: QualityTable, routings: Routings, k: int) -> float:
+    """Mean score of the answers that the table's prompts get under one of the routings."""
+    scores, one = replace(table, quality=table.score), routings.take(np.array([k]))
+    own = float(outcomes(scores, one).mean(dtype=np.float64))
+    if one.mixed is None:
+        return own
+    other = float(outcomes(scores, one.mixed.other).mean(dtype=np.float64))
+    return own + float(one.mixed.share[0]) * (other - own)

@@ -8,7 +8,7 @@ import pytest
 from cascadia.controller.detect.quality_watch import MOST, given_scores, shortfall
 from cascadia.domain.gear import Gear
 from cascadia.domain.objective import Objective
-from cascadia.domain.plan import Plan
+from cascadia.domain.plan import Mixture, Plan
 from cascadia.domain.workload import Floats
 from cascadia.testing.plans import three_stages
 from tests.unit.controller.machine import two_stages
@@ -96,3 +96,39 @@ def test_few_questions_or_no_bar_tell_nothing() -> None:
     assert shortfall(promised(), gear, seen, 100) != ""
     unbounded = replace(promised(), objective=Objective("cost", 0.95, None, 10.0))
     assert shortfall(unbounded, gear, seen, 100) == ""
+
+
+def mixed(share: float, *, other: tuple[float, float] = (101.0, 101.0)) -> Plan:
+    """Questions go to the small model alone, but a share of them by other thresholds."""
+    plan = promised()
+    small, large = Gear(None, None, ("small", "large"), (0.0,)), Mixture(share, other[:1], other[1:])
+    return replace(plan, thresholds=(0.0,), skip_below=(0.0,), mixture=large, gears=(small,))
+
+
+@pytest.mark.parametrize("other", [(101.0, 101.0), (50.0, 0.0)])
+def test_of_two_routings_that_are_mixed_each_counts_by_its_share(other: tuple[float, float]) -> None:
+    """A coin that sent 38 % to the large model was blamed each hour for the answers of the small one alone."""
+    plan, turns = mixed(0.25, other=other), np.full(2, -1)
+    assert given_scores(plan, turns, np.array([[40.0, 80.0], [44.0, 60.0]])).tolist() == [50.0, 48.0]
+    assert shortfall(plan, np.zeros(MOST, np.int64), answers(240.0, MOST), 200) == ""
+    assert shortfall(plan, np.zeros(MOST, np.int64), answers(190.0, MOST), 200) != ""
+
+
+def test_where_stages_are_skipped_for_what_is_foreseen_nothing_is_told() -> None:
+    """Evaluations do not say what was foreseen, so not which answers clients had."""
+    plan = replace(mixed(0.0), mixture=None)
+    seen, gear = answers(BAR, MOST), np.zeros(MOST, np.int64)
+    assert shortfall(plan, gear, seen, 200) != ""
+    assert shortfall(replace(plan, skip_below=(60.0,)), gear, seen, 200) == ""
+
+
+def test_scores_are_of_the_answers_whose_quality_is_told_and_not_of_those_that_a_trace_drew() -> None:
+    """A trace of 400 requests had drawn questions whose answers scored four points more than the table's: a plan that
+    kept its bar was blamed."""
+    plan = promised(kinder=4.0)
+    quality = replace(plan.predicted.quality, score=BAR + 1.0)
+    plan = replace(plan, predicted=replace(plan.predicted, quality=quality))
+    gear = np.zeros(MOST, np.int64)
+    assert shortfall(promised(kinder=4.0), gear, answers(BAR + 1.0, MOST), 200) != ""
+    assert shortfall(plan, gear, answers(BAR + 1.0, MOST), 200) == ""
+    assert shortfall(plan, gear, answers(BAR - 2.0, MOST), 200) != ""

@@ -229,6 +229,16 @@ def test_a_written_mixture_is_played_again_as_it_was_planned(tmp_path: Path) -> 
     assert "Two routings are mixed" in " ".join(shown.output.split())
 
 
+def test_the_score_that_is_told_is_of_the_answers_whose_quality_is() -> None:
+    plan, table = planned(62.0).plan, coarse().quality
+    assert plan.mixture is not None
+    assert (plan.thresholds, plan.mixture.thresholds) == ((0.0,), (101.0,)), (
+        "a coin, whose score is easily told"
+    )
+    small, large = table.score.mean(axis=1).tolist()
+    assert plan.predicted.quality.score == pytest.approx(small + plan.mixture.share * (large - small))
+
+
 @pytest.mark.long
 def test_compare_plans_with_mixtures_too() -> None:
     given = coarse()
