@@ -16,7 +16,8 @@ from cascadia.controller.move.backend import StepFailed
 from cascadia.controller.move.state import Desired, Kind, Observed, Replica, Routing
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop, Undrain
 from cascadia.controller.scale.size import Load
-from cascadia.domain.plan import Deployed, Plan
+from cascadia.dispatch.turns import takes_other
+from cascadia.domain.plan import ASKS_NONE, Deployed, Plan
 from cascadia.files.plan_file import read_plan
 from cascadia.planner.problem.models import find_architecture
 from cascadia.reproduce.adapt.days import Day, Ints
@@ -242,10 +243,16 @@ class SimulatedFleet:
     def _by(self, rung: Rung) -> SimulatedRouting:
         table = self.day.table
         stages = tuple(table.stages.index(stage) for stage in rung.stages)
-        accept = np.ones((len(table.stages), len(self.day.trace)), bool)
-        for stage, threshold in zip(stages[:-1], rung.thresholds, strict=True):
+        accept, enter, judged = np.ones((3, len(table.stages), len(self.day.trace)), bool)
+        turns = takes_other(np.arange(len(self.day.trace)), rung.share)
+        for stage, own, other in zip(
+            stages[:-1], rung.thresholds, rung.other or rung.thresholds, strict=True
+        ):
+            threshold = np.where(turns, other, own)
             accept[stage] = table.score[stage, self.day.row] >= threshold
-        return SimulatedRouting(stages, accept)
+            enter[stage] = threshold < ASKS_NONE
+            judged[stage] = enter[stage] & (threshold > 0)
+        return SimulatedRouting(stages, accept, *((enter, judged) if rung.other else ()))
 
     def _gated(self, told: Ints) -> Bools:
         """Marks whose answer is scored at each stage [S, n] where he is asked."""
@@ -254,8 +261,12 @@ class SimulatedFleet:
         since = np.searchsorted([first for first, _ in self._rungs], told, side="right") - 1
         for at, (_, rungs) in enumerate(self._rungs):
             for number, rung in enumerate(rungs.rungs):
-                scored = np.isin(names, rung.stages[:-1])
-                gated |= scored[:, None] & (since == at) & (gear == number)
+                scored = np.isin(names, rung.stages[:-1])[:, None]
+                if rung.other:
+                    routing = self._by(rung)
+                    assert routing.judged is not None
+                    scored = scored & routing.judged[:, told]
+                gated |= scored & (since == at) & (gear == number)
         return gated
 
     def _count_capacity(self) -> None:

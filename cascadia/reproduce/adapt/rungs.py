@@ -12,10 +12,13 @@ JUDGE = "judge"
 
 
 class Rung(NamedTuple):
-    """A gear: the stages that it asks, in order, and the gates between them."""
+    """A gear: the stages that it asks, in order, and the gates between them. Where two routings are mixed, a `share`
+    (0-1) of the requests goes by the thresholds `other`, in turn; a stage with `ASKS_NONE` is then not asked."""
 
     stages: tuple[str, ...]
     thresholds: tuple[float, ...]
+    share: float = 0.0
+    other: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,10 @@ class Rungs:
 
     @classmethod
     def of(cls, plan: Plan) -> "Rungs":
+        if plan.mixture_by_stage is not None:
+            share, other, _ = plan.mixture_by_stage
+            own = cls.of_routing(routing_of(plan)).rungs[0]
+            return cls((own._replace(share=share, other=tuple(other[stage] for stage in own.stages[:-1])),))
         if len(plan.gears) < 2:
             return cls.of_routing(routing_of(plan))
         gates = [stage.name for stage in plan.stages[:-1]]
@@ -50,10 +57,10 @@ class Rungs:
 
 
 def routing_of(plan: Plan) -> Routing:
-    """Another ladder is another routing, though thresholds are the same."""
+    """Another ladder or mixture is another routing, though thresholds are the same."""
     deployed = [stage.name for stage in plan.stages if stage.deployed]
     threshold = dict(zip((stage.name for stage in plan.stages), (*plan.thresholds, 0.0), strict=True))
     judged = (JUDGE,) if plan.judge.gpus else ()
-    told = repr(plan.gears_document()) if len(plan.gears) > 1 else ""
+    told = plan.gears_document() or plan.mixture_document()
     thresholds = tuple(threshold[stage] for stage in deployed[:-1])
-    return Routing((*deployed, *judged), thresholds, told)
+    return Routing((*deployed, *judged), thresholds, repr(told) if told else "")

@@ -175,7 +175,7 @@ class RollingCascade:
         others = [r for r in self._open[group] if r != replica]
         if others:
             self._open[group] = others
-        elif any(group in self._served(routing.stages) for routing in self._routings):
+        elif any(group in self._served(routing) for routing in self._routings):
             raise BadInput(
                 "replica", "is the last of a stage that is sent to", "open another, or reroute first"
             )
@@ -224,7 +224,7 @@ class RollingCascade:
         if len(borders) != len(routings) - 1 or (np.diff([0.0, *borders]) <= 0).any():
             what = f"are {tuple(borders)} for {len(routings)} routings"
             raise BadInput("borders", what, "give one less than routings, rising from above 0")
-        for group in (group for routing in routings for group in self._served(routing.stages)):
+        for group in (group for routing in routings for group in self._served(routing)):
             if self._apis[group] is None and not set(self._open[group]) - self._closed:
                 what = "the judge" if group == self.judge_group else f"stage {group}"
                 raise BadInput("stages", f"{what} has no open replica", "open one first")
@@ -348,9 +348,14 @@ class RollingCascade:
             yield stage, np.where(here, paths.visit[stage, who], -1)
             at = np.where(here, paths.following[gear, stage + 1, who], at)
 
-    def _served(self, stages: tuple[int, ...]) -> tuple[int, ...]:
-        asks = isinstance(self.judge, VerdictTokens) and len(stages) > 1
-        return (*stages, self.judge_group) if asks else stages
+    def _served(self, routing: Routing) -> tuple[int, ...]:
+        judges = (
+            routing.judged is None
+            or routing.tried is not None
+            or routing.judged[list(routing.stages[:-1])].any()
+        )
+        asks = isinstance(self.judge, VerdictTokens) and len(routing.stages) > 1 and judges
+        return (*routing.stages, self.judge_group) if asks else routing.stages
 
     def _arrange(self) -> None:
         lanes = [np.array(group, np.int64) for group in self._open]

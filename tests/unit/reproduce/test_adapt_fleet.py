@@ -11,9 +11,10 @@ import pytest
 from cascadia.controller.move.backend import StepFailed, move
 from cascadia.controller.move.state import Kind, Routing, reached
 from cascadia.controller.move.steps import AwaitReady, Drain, Route, Start, Step, Stop
+from cascadia.dispatch.turns import takes_other
 from cascadia.domain.cluster import Cluster, Pool
 from cascadia.domain.gear import Gear
-from cascadia.domain.plan import JudgePlan, ReplicaGroup
+from cascadia.domain.plan import JudgePlan, Mixture, ReplicaGroup
 from cascadia.files.plan_file import read_plan, write_plan
 from cascadia.reproduce.adapt.days import Day, Regime, made_table
 from cascadia.reproduce.adapt.fleet import LOG_S, SimulatedFleet
@@ -69,6 +70,24 @@ def geared(folder: Path, border: float) -> Path:
     light = Gear(None, None, ("small",), (101.0, 101.0))
     write_plan(replace(read_plan(path), gears=(every, light)), path)
     return path
+
+
+@pytest.mark.parametrize(("judge", "other"), [(False, 101.0), (True, 60.0)])
+def test_a_mixture_is_played_by_both_of_its_routings(tmp_path: Path, judge: bool, other: float) -> None:
+    """By its own thresholds alone the small model answered all, or the judge that a coin has not was missed."""
+    path = written(tmp_path, (2, 0, 1))
+    made = read_plan(path)
+    made = replace(made, judge=made.judge if judge else replace(made.judge, replicas=()))
+    skips = (101.0 if other > 100 else 0.0, 101.0)
+    mixture = Mixture(0.25, (other, 101.0), skips)
+    write_plan(replace(made, thresholds=(0.0, 101.0), skip_below=(0.0, 101.0), mixture=mixture), path)
+    fleet = SimulatedFleet(day(), path, GPUS)
+    fleet.run_until(500.0)
+    by, n = fleet.cascade.answers(0, 800).by, np.arange(800)
+    score = fleet.day.table.score[0, fleet.day.row[:800]]
+    assert (by == np.where(takes_other(n, 0.25) & (score < other), 2, 0)).all()
+    scored = fleet.log().scores
+    assert set(scored) == ({"small"} if judge else set())
 
 
 def take(fleet: SimulatedFleet, *steps: Step) -> None:
