@@ -251,7 +251,7 @@ class StagePrediction:
 @dataclass(frozen=True, slots=True)
 class QualityPrediction:
     """`mean` over the table under these thresholds; `lower` holds with probability `confidence`. `score` is the judge's
-    mean of the same answers (None: in older plans, and of models that answer in one pass).
+    mean of these answers (None: older plans, models that answer in one pass).
     """
 
     mean: float
