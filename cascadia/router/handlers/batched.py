@@ -110,6 +110,7 @@ class Batched:
         blamed = self._members[slot].batch
         if self._end(given_up=error.kind == "deadline"):
             self._of(error.stage, blamed)
+            self.step.said = error.said.log if error.said is not None else None
             self.record.entry["error"] = error.kind
             self.exchange.error(error.api_error())
             self._close()

@@ -156,6 +156,8 @@ class Exchange(Struct, eq=False):
     def refusal(self, status: int, body: bytes, headers: Headers) -> None:
         """An engine's own 4xx, as it is where it is JSON."""
         if body[:1] != b"{":
+            if not self.status:
+                self.more += header_lines(headers)
             self.error(
                 ApiError(status, "refused", "The engine refused the request without saying why in JSON.")
             )

@@ -4,6 +4,8 @@ from typing import Any
 
 import orjson
 
+from cascadia.router.upstream.said import Said
+
 _TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -55,10 +57,9 @@ class ApiError(Exception):
 
 
 class StageFailed(Exception):
-    """No replica of `stage` gave an answer. `kind` is for metrics and logs, `said` what the engine told of it, for the
-    client."""
+    """No replica of `stage` gave an answer. `kind` is for metrics and logs, `said` what the engine told of it."""
 
-    def __init__(self, stage: str, kind: str, said: str | None = None) -> None:
+    def __init__(self, stage: str, kind: str, said: Said | None = None) -> None:
         super().__init__(f"{stage}: {kind}")
         self.stage = stage
         self.kind = kind
@@ -74,7 +75,7 @@ class StageFailed(Exception):
             return ApiError(
                 503, "stage_unavailable", f"No replica of the stage {self.stage!r} is ready.", retry_after_s=2
             )
-        told = f" Its engine answered {self.said}" if self.said else ""
+        told = f" Its engine answered {self.said.client}" if self.said is not None else ""
         return ApiError(502, "stage_failed", f"The stage {self.stage!r} failed ({self.kind}).{told}")
 
 

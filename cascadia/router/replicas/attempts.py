@@ -279,4 +279,4 @@ class Attempts:
     def _gave_up(self, failure: Kind, said: Said | None) -> StageFailed:
         if failure == "busy":
             return self.admission.overloaded
-        return StageFailed(self.name, failure, said.client if said is not None else None)
+        return StageFailed(self.name, failure, said)

@@ -3,8 +3,8 @@
 Each worker serves one batch at a time, so that its time can be told beforehand (RAMSIS, section 3). When one is free
 the policy's table says which model takes how many of the earliest deadlines; a lane is what one policy decides about. A
 batch goes out as one request with a list, and comes back as its parts. One that fails is retried in halves, so that an
-input that no engine can take fails alone; one whose worker is gone goes to another as it is. Who leaves is left out of
-its batch, or of what becomes of it.
+input that no engine can take fails alone, for as long as the engine's breaker is closed; one whose worker is gone, or
+has the wrong key or model, goes to another as it is. Who leaves is left out of its batch, or of what becomes of it.
 """
 
 import asyncio
@@ -24,12 +24,13 @@ from cascadia.router.replicas.results import Reply, refuse_status
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import GroupSettings, Limits
 from cascadia.router.upstream.errors import NOT_CONNECTED, UpstreamError
+from cascadia.router.upstream.said import Said as Words
 from cascadia.router.upstream.told_failure import ToldFailure
 
 LOOKS_S = 0.02
 """How often those that wait are looked at while no worker can take them."""
 RESETS_MAX = 2
-"""So many engines may break off over one member alone before it is taken for its doing."""
+"""So many engines may break off over one member alone before it is taken for its doing, or over a batch as it is."""
 _ANOTHER = NOT_CONNECTED | {"busy", "unhealthy"}
 """What says nothing about what was sent: the batch goes to another worker as it is."""
 
@@ -193,6 +194,11 @@ class Batcher:
                     lane.queue.spread(worker)
         return True if usable else None
 
+    def _others(self, worker: int) -> bool:
+        """Tells whether another than `worker` may be asked."""
+        now_s = monotonic()
+        return any(self._usable(other, now_s) for other in range(len(self.urls)) if other != worker)
+
     def _replica(self, stage: Stage, worker: int) -> Replica | None:
         url = self.urls[worker]
         for replica in stage.replicas:
@@ -341,9 +347,8 @@ class Batcher:
                     except ToldFailure as told:
                         status, content = told.status, told.body
                 if found is None:
-                    # What is said of a batch may quote any of its members.
-                    said = content if len(members) == 1 else b""
-                    status = refuse_status(status, answer.retry_after, said, replica.api_key)
+                    several, key = len(members) > 1, replica.api_key
+                    status = refuse_status(status, answer.retry_after, content, key, several=several)
                     done(True)
                     self._refused(batch, Reply(status, answer.content_type, content))
                     return
@@ -359,7 +364,7 @@ class Batcher:
                 replica.rest(monotonic(), error.after_s)
             done(None if late or error.kind in ("busy", "exhausted") else False)
             stage.metrics.upstream_error(error.kind)
-            self._broke_off(batch, error, late=late)
+            self._broke_off(worker, batch, error, late=late, well=replica.breaker.closed)
             return
         except BaseException:
             done(None)
@@ -377,36 +382,43 @@ class Batcher:
     def _refused(self, batch: _Batch, reply: "Reply[None]") -> None:
         """The engine's own 4xx: of one member it is its answer, of more one of them is to blame."""
         if len(batch.members) > 1:
-            self._halved(batch)
+            # First: once one is found, the others of its request need not be looked at.
+            self._again.extendleft(reversed(_halves(batch)))
             return
         (member,) = batch.members
         if not member.left:
             member.asks.refused(member.slot, reply)
 
-    def _broke_off(self, batch: _Batch, error: UpstreamError, *, late: bool) -> None:
+    def _broke_off(self, worker: int, batch: _Batch, error: UpstreamError, *, late: bool, well: bool) -> None:
+        """`well`: whether the engine did well with others of late; else no half of the batch would do better."""
+        several = len(batch.members) > 1
         if late or error.kind == "exhausted":
             self._fail(batch, "deadline" if late else error.kind)
         elif error.kind in _ANOTHER or error.stale:
             self._again.append(batch)
-        elif len(batch.members) > 1:
-            self._halved(batch)
+        elif several and well and not error.ours:
+            # Behind the others: those that do well keep the breaker closed.
+            self._again.extend(_halves(batch))
         else:
-            (member,) = batch.members
-            member.resets += 1
-            if member.resets < RESETS_MAX:
-                self._again.append(batch)
+            for member in batch.members:
+                member.resets += 1
+            # What is no member's doing goes as it is to another worker, where one may be asked.
+            blameless = several or error.ours
+            if batch.members[0].resets >= RESETS_MAX or (blameless and not self._others(worker)):
+                self._fail(batch, error.kind, error.said)
             else:
-                self._fail(batch, error.kind, error.said.client if error.said is not None else None)
+                self._again.append(batch)
 
-    def _halved(self, batch: _Batch) -> None:
-        half = len(batch.members) // 2
-        for members in (batch.members[:half], batch.members[half:]):
-            self._again.append(_Batch(batch.lane, batch.model, members))
-
-    def _fail(self, batch: _Batch, kind: str, said: str | None = None) -> None:
+    def _fail(self, batch: _Batch, kind: str, said: Words | None = None) -> None:
         for member in batch.members:
             if not member.left:
                 member.asks.failed(member.slot, StageFailed(batch.model, kind, said))
+
+
+def _halves(batch: _Batch) -> list[_Batch]:
+    half = len(batch.members) // 2
+    parts = (batch.members[:half], batch.members[half:])
+    return [_Batch(batch.lane, batch.model, members) for members in parts]
 
 
 def batcher_of(group: GroupSettings, stages: Mapping[str, Stage], limits: Limits) -> Batcher:

@@ -76,13 +76,15 @@ class Live:
 
 def refuse(connection: Connection, body: bytes = b"", key: str | None = None) -> int:
     """Status that the client is told: its own doing. Raises for one that another replica may not give, and that the
-    client has not caused. `body`: what may be told of it, nothing where the requests of several clients are in one;
-    `key`: the router's own at this engine."""
+    client has not caused. `key`: the router's own at this engine."""
     return refuse_status(connection.answer.status, connection.answer.retry_after, body, key)
 
 
-def refuse_status(status: int, retry_after: bytes, body: bytes, key: str | None) -> int:
-    """As `refuse`, of a status that came with the answer or within it."""
+def refuse_status(
+    status: int, retry_after: bytes, body: bytes, key: str | None, *, several: bool = False
+) -> int:
+    """As `refuse`, of a status that came with the answer or within it. `several`: of requests of several clients, of
+    which no client is told what may quote another's."""
     # 503 says that something is wrong, unless it says for how long.
     if status in _BUSY or (status == 503 and retry_after):
         raise UpstreamError("busy", f"HTTP {status}", after_s=_seconds(retry_after))
@@ -94,7 +96,10 @@ def refuse_status(status: int, retry_after: bytes, body: bytes, key: str | None)
     if status == _FAULT and _UNREAD.search(body, 0, _BEGINNING):
         return _MISTAKE
     if status >= 500 or status < 400 or status in _MISCONFIGURED:
-        raise UpstreamError("status", f"HTTP {status}", said=said(status, body, key, ours=status < 500))
+        ours = status < 500
+        raise UpstreamError(
+            "status", f"HTTP {status}", said=said(status, body, key, ours=ours or several), ours=ours
+        )
     return status
 
 

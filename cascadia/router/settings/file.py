@@ -274,12 +274,23 @@ class _Cors(_Section):
     max_age_s: int = Field(600, ge=0, le=86_400)
 
 
+_NEVER_0 = frozenset(
+    {
+        *("connect_s", "first_byte_s", "idle_s", "total_s", "head_s", "body_s", "heartbeat_s"),
+        *("max_body_bytes", "max_head_bytes", "max_answer_bytes", "max_held_bytes", "max_connections"),
+        *("interval_s", "timeout_s", "resolve_s"),
+    }
+)
+"""Limits at which, were they 0, nothing would come through, or that would be done without a pause."""
+
+
 def _numbers(name: str, values: type[Limits] | type[Health]) -> type[_Section]:
     """A section with the fields and defaults of `values`, all of them numbers that are not negative."""
     members: dict[str, Any] = {}
     for field in fields(values):
         kind = int if isinstance(field.default, int) else float
-        members[field.name] = (Annotated[kind, Field(ge=0)], field.default)
+        least = Field(gt=0) if field.name in _NEVER_0 else Field(ge=0)
+        members[field.name] = (Annotated[kind, least], field.default)
     return create_model(name, __base__=_Section, **members)
 
 
@@ -707,7 +718,8 @@ def _judge(where: str, judge: _Judge, secrets: Secrets, name: str = JUDGE) -> Ju
 
 
 def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[ReplicaSettings, ...]:
-    return tuple(
+    """Raises `BadInput` where one is there twice: it would be sent twice what it takes, and drained by half."""
+    found = tuple(
         ReplicaSettings(
             url=check_url(replica.url, f"{where}[{i}].url"),
             share=replica.share,
@@ -722,6 +734,14 @@ def _replicas(where: str, replicas: list[_Replica], secrets: Secrets) -> tuple[R
         )
         for i, replica in enumerate(replicas)
     )
+    # An API may be asked with several keys, each with a rate of its own.
+    own = [(each.url, each.api_key) for each in found if not each.resolve]
+    for i, one in enumerate(own):
+        if one in own[:i]:
+            raise BadInput(
+                where, f"name {one[0]} twice", "name it once: share and max_concurrency say how much it takes"
+            )
+    return found
 
 
 def _line(latency: _Latency | None) -> tuple[float, float, float, float] | None:

@@ -37,7 +37,8 @@ Kind = Literal[
 
 class UpstreamError(Exception):
     """`kind` is one of few words, for metrics and logs; the message holds no text of anyone's request or answer.
-    `said`: what the engine itself said, where it failed with an error of its own.
+    `said`: what the engine itself said, where it failed with an error of its own. `ours`: key, model or path are wrong,
+    which is the router's doing whatever was asked.
 
     `stale`: a connection kept from before was closed before any byte of the answer came. That says nothing about the
     engine, and the request may be sent again on a fresh one. `after_s`: when a busy engine wants to be asked again.
@@ -53,16 +54,20 @@ class UpstreamError(Exception):
         stale: bool = False,
         after_s: float | None = None,
         said: Said | None = None,
+        ours: bool = False,
     ) -> None:
         super().__init__(message or kind)
         self.kind: Kind = kind
         self.stale = stale
         self.after_s = after_s
         self.said = said
+        self.ours = ours
 
     @property
     def fresh(self) -> "UpstreamError":
         """The same, to be raised by whoever keeps this one: an error that was raised holds all frames on its way, and
         with them the request and what keeps the error. Only a collection of garbage would end that.
         """
-        return UpstreamError(self.kind, str(self), stale=self.stale, after_s=self.after_s, said=self.said)
+        return UpstreamError(
+            *(self.kind, str(self)), stale=self.stale, after_s=self.after_s, said=self.said, ours=self.ours
+        )

@@ -8,7 +8,7 @@ import pytest
 
 from cascadia.router.openai.one_pass import answer_of
 from cascadia.testing.engines import FakeEngine, send
-from cascadia.testing.one_pass import classifier
+from cascadia.testing.one_pass import classification, classifier
 from cascadia.testing.routers import run, running, started, until
 from tests.unit.router.replicas.test_batcher import SECTION, Slow, ask, greedy, settings
 
@@ -125,5 +125,74 @@ def test_who_leaves_takes_nobodys_place_in_the_queue() -> None:
             slow.free.set()
             assert [(await one).status_code for one in (first, last)] == [200, 200]
         assert slow.batches == [["0"], ["1"]]
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("status", "workers", "most"),
+    [
+        (400, 1, 6),
+        (401, 1, 1),
+        (404, 1, 1),
+        (404, 4, 8),
+        (403, 1, 5),
+        (500, 1, 5),
+        (500, 4, 20),
+        (422, 4, 40),
+    ],
+)
+@pytest.mark.parametrize("model", ["intent", "cascadia"])
+def test_an_engine_that_fails_at_everything_is_asked_few_times_for_a_list_whatever_its_length(
+    status: int, workers: int, most: int, model: str
+) -> None:
+    async def no(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, status, b'{"error":{"message":"CUDA error of wombat"}}')
+
+    async def main() -> None:
+        engines = [FakeEngine(answer=no) for _ in range(workers)]
+        policies = greedy(workers=workers)
+        async with started(*engines), running(settings(engines, policies, SECTION)) as router:
+            async with asyncio.timeout(60):
+                found = await ask(router, [str(n) for n in range(500)], model)
+            await until(lambda: bool(router.lines))
+        stages = 2 if model == "cascadia" else 1
+        assert sum(len(engine.requests) for engine in engines) <= most * stages
+        assert found.status_code == (status if status in (400, 422) else 502), found.text
+        line = router.lines[0]
+        words = line.get("said") or line.get("steps", [{}])[-1].get("said")
+        if status in (401, 404, 500):
+            assert words == f"HTTP {status}: CUDA error of …"
+            assert "CUDA" not in found.text
+
+    run(main)
+
+
+def test_a_batch_that_one_worker_has_the_wrong_key_for_is_answered_whole_by_another() -> None:
+    async def no(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 401, b"{}")
+
+    async def main() -> None:
+        wrong, right = FakeEngine(answer=no), classifier(lambda _: [0.6, 0.4])
+        policies = greedy(workers=2)
+        async with started(wrong, right), running(settings([wrong, right], policies, SECTION)) as router:
+            found = await ask(router, [str(n) for n in range(32)])
+        assert found.status_code == 200
+        assert [len(body["input"]) for body in (*wrong.requests, *right.requests)] == [32, 32]
+
+    run(main)
+
+
+def test_one_input_that_an_engine_falls_over_fails_alone() -> None:
+    async def falls(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        texts = body["input"]
+        rows = [[0.6, 0.4] for _ in texts]
+        send(writer, *((500, b"{}") if "17" in texts else (200, classification(rows))))
+
+    async def main() -> None:
+        engine = FakeEngine(answer=falls)
+        async with started(engine), running(settings([engine], greedy(), SECTION)) as router:
+            found = await asyncio.gather(*(ask(router, str(n)) for n in range(33)))
+        assert [one.status_code for one in found] == [502 if n == 17 else 200 for n in range(33)]
 
     run(main)

@@ -76,6 +76,14 @@ def test_a_file_becomes_settings(tmp_path: Path) -> None:
         ("limits:", "keys: {file: k, redis_url: 'redis://h', redis_url_env: KEY}\nlimits:", "in two ways"),
         ("limits:", "keys: {file: k, open: [metrics]}\nlimits:", "open"),
         ("limits:", "keys: {fiel: k}\nlimits:", "did you mean 'file'"),
+        (
+            'replicas: [{url: "http://127.0.0.1:8200"}]',
+            'replicas: [{url: "http://127.0.0.1:8200"}, {url: "http://127.0.0.1:8200/v1/", share: 2}]',
+            "judge.replicas: name http://127.0.0.1:8200 twice; name it once",
+        ),
+        ("health: {interval_s: 1.5}", "health: {interval_s: 0}", "health.interval_s: must be greater than 0"),
+        ("queue_s: 5", "max_held_bytes: 0", "limits.max_held_bytes: must be greater than 0"),
+        ("queue_s: 5", "heartbeat_s: 0", "limits.heartbeat_s: must be greater than 0"),
     ],
 )
 def test_a_mistake_is_one_line_that_says_where(tmp_path: Path, old: str, new: str, said: str) -> None:

@@ -82,3 +82,18 @@ def test_whoever_tried_every_replica_in_vain_is_told_what_engines_say(model: str
         assert found["said"] == "HTTP 500: CUDA out of memory. Tried to allocate … (GPU …) at …"
 
     run(main)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_without_json_names_its_stage(stream: bool) -> None:
+    async def page(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+        send(writer, 413, b"<html>413</html>", "text/html")
+
+    async def main() -> None:
+        engine = FakeEngine(answer=page)
+        async with started(engine), running(stages(engine)) as up:
+            found = await up.chat("small", stream=stream)
+        assert (found.status_code, found.headers["x-cascadia-stage"]) == (413, "small")
+        assert found.json()["error"]["code"] == "refused"
+
+    run(main)
