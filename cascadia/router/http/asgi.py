@@ -80,7 +80,7 @@ class AsgiRequest:
             if name == b"content-length":
                 self.length = int(value)
             elif name == b"expect":
-                self.expects = value.lower() == b"100-continue"
+                self.expects = version == "1.1" and value.lower() == b"100-continue"
             elif name == b"origin" and pages:
                 self.more = client.server.says_to_page(value)
 

@@ -69,7 +69,8 @@ def head_of(
             else:
                 states += name + b": " + value + b"\r\n"
         elif name == b"expect":
-            head.expects = value.lower() == b"100-continue"
+            # An expectation of HTTP/1.0 is none (RFC 9110, 10.1.1).
+            head.expects = chunked and value.lower() == b"100-continue"
         elif name == b"origin":
             head.origin = value
         elif name == b"x-session-id":

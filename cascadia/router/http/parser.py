@@ -3,6 +3,7 @@
 A request of a path in `APIS` becomes an `Exchange`, any other an `AsgiRequest` for FastAPI.
 """
 
+import re
 from typing import TYPE_CHECKING
 
 import httptools
@@ -26,6 +27,7 @@ REQUEST_WORK = 32
 MOST_QUERY_BYTES = 2048
 HEADS_LEARNT = 8
 """Of one connection, one after another: a client whose head is always another is not looked at for ever."""
+_WHOLE = re.compile(rb"(?i:https?)://[^/?#]+")
 _UNCHANGED = (b"", b"identity")
 _ENCODED = ApiError(415, "content_encoding", "Send the body as it is: compressed ones are not read here.")
 _UNREADABLE = ApiError(400, "invalid_http", "This is not an HTTP request that can be read.")
@@ -220,7 +222,7 @@ class RequestParser:
         lasting = version == "1.1" and parser.should_keep_alive() and not parser.should_upgrade()
         method = parser.get_method()
         headers, self._headers = self._headers, []
-        url, self._url = self._url, b""
+        url, self._url = _origin_form(self._url), b""
         path = url.partition(b"?")[0]
         api = _HOT_PATHS.get(path) if method == b"POST" else None
         exchange: Exchange | None = None
@@ -354,3 +356,12 @@ class RequestParser:
         self.begun = False
         if len(part) < len(data):
             self.feed(data[len(part) :])
+
+
+def _origin_form(target: bytes) -> bytes:
+    """`target` less scheme and host, with which a client may write it as to a proxy (RFC 9112, 3.2.2)."""
+    whole = None if target[:1] == b"/" else _WHOLE.match(target)
+    if whole is None:
+        return target
+    rest = target[whole.end() :]
+    return rest if rest[:1] == b"/" else b"/" + rest

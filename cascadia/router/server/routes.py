@@ -37,4 +37,7 @@ class Routes:
         elif refused := refusal(self._router.access, scope):
             await refuse(refused, scope, send)
         else:
+            # Monitors and balancers ask for heads alone; no body is sent to them.
+            if scope["method"] == "HEAD":
+                scope["method"] = "GET"
             await self._public(scope, receive, send)

@@ -199,7 +199,46 @@ def test_head_gets_a_head_only(serving: Serving) -> None:
             client.write(b"HEAD /health HTTP/1.1\r\nhost: x\r\n\r\n" + HEALTH)
             head = await client.reader.readuntil(b"\r\n\r\n")
             assert b"content-length: " in head
+            assert head.startswith(b"HTTP/1.1 200 ")
             assert await client.reader.readexactly(15) == b"HTTP/1.1 200 OK"
+            client.close()
+            for path in ("/v1/models", "/v1/models/small", "/metrics", "/ready"):
+                asked = await up.client.head(path)
+                assert (asked.status_code, asked.content) == (200, b""), path
+
+    run(main)
+
+
+@pytest.mark.parametrize("address", ["http://other.example", "HTTPS://other.example:8443"])
+def test_an_address_that_is_written_whole_is_the_path_in_it(address: str) -> None:
+    async def main() -> None:
+        engine = FakeEngine("hi")
+        async with started(engine), running(stages(engine)) as up:
+            client = await Client.of(up)
+            for asked in (post(), post(), b"GET / HTTP/1.1\r\nhost: x\r\n\r\n"):
+                client.write(asked.replace(b" /", b" " + address.encode() + b"/", 1))
+            assert [(await client.answer())[0] for _ in range(3)] == [200, 200, 404]
+            client.write(b"GET " + address.encode() + b"?x HTTP/1.1\r\nhost: x\r\n\r\n" + HEALTH)
+            assert [(await client.answer())[0] for _ in range(2)] == [404, 200]
+            client.close()
+        assert len(engine.requests) == 2
+
+    run(main)
+
+
+@pytest.mark.parametrize("path", [b"/v1/chat/completions", b"/admin/none"])
+def test_a_client_of_http_1_0_is_sent_no_interim_answer(path: bytes) -> None:
+    async def main() -> None:
+        engine = FakeEngine("hi")
+        async with started(engine), running(stages(engine)) as up:
+            client = await Client.of(up)
+            head, _, body = post(more=b"expect: 100-continue\r\n").partition(b"\r\n\r\n")
+            client.write(head.replace(b"1.1", b"1.0").replace(b"/v1/chat/completions", path) + b"\r\n\r\n")
+            early = asyncio.ensure_future(client.reader.read(1))
+            await asyncio.sleep(0.05)
+            assert not early.done()
+            client.write(body)
+            assert await early == b"H"
             client.close()
 
     run(main)
