@@ -6,7 +6,7 @@ from cascadia.clients.engines.held_bytes import HeldBytes, Holding
 from cascadia.domain.objective import bar_meant
 from cascadia.router.cascade.decision import Ask
 from cascadia.router.cascade.records import Record
-from cascadia.router.cascade.sessions import session_of
+from cascadia.router.cascade.sessions import Session, session_of
 from cascadia.router.http.exchange import Exchange
 from cascadia.router.openai.errors import ApiError
 from cascadia.router.openai.requests import OTHER_NAMES, Fields
@@ -67,7 +67,10 @@ def ask_of(
     if exchange.head.api == "responses" and (why := refers_elsewhere(fields)):
         message = f"{why} is kept by one engine: name its stage, one of {', '.join(settings.names)}."
         raise ApiError(400, "not_cascaded", message, param=why)
-    sticky = settings.conversations.start == "sticky"
+    session: Session | None = None
+    if settings.conversations.start == "sticky":
+        caller = record.entry.get("key", "")
+        session = session_of(fields, exchange.head.given.get(b"session-id"), caller)
     return Ask(
         api=exchange.head.api,
         path=OTHER_NAMES.get(exchange.head.path, exchange.head.path),
@@ -87,7 +90,7 @@ def ask_of(
         exits=_exits(exchange, fields),
         priority=urgency.priority,
         gear=gear,
-        session=session_of(fields, exchange.head.given.get(b"session-id")) if sticky else None,
+        session=session,
     )
 
 

@@ -69,15 +69,17 @@ class Session:
         self.known = known
 
 
-def session_of(fields: Fields, header: bytes | None) -> Session | None:
-    """Session by the client's own name of it; else by the user and the beginning, which later turns repeat."""
+def session_of(fields: Fields, header: bytes | None, caller: str = "") -> Session | None:
+    """Session by the client's own name of it; else by the user and the beginning, which later turns repeat. `caller`:
+    the name of its key. Two keys' sessions of one name are two."""
+    whose = caller.encode()
     if header:
-        return Session(_hash(b"header", header), known=True)
+        return Session(_hash(b"header", whose, header), known=True)
     leading = leading_of(fields)
     if not leading:
         return None
     # Two conversations may begin alike: one that has no answer in it yet is new, whatever is remembered.
-    return Session(_hash(b"began", fields.beginning("user"), leading), known=_has_answer(fields))
+    return Session(_hash(b"began", whose, fields.beginning("user"), leading), known=_has_answer(fields))
 
 
 def _has_answer(fields: Fields) -> bool:

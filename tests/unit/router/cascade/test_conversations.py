@@ -1,15 +1,19 @@
 """Where a conversation's next turn starts."""
 
 import asyncio
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cascadia.router.access.keys import Keyring
 from cascadia.router.cascade.sessions import Conversations, session_of
 from cascadia.router.openai.requests import read_fields
-from cascadia.router.settings.model import ConversationSettings, RouterSettings
+from cascadia.router.settings.model import ConversationSettings, KeySettings, RouterSettings
 from cascadia.testing.engines import FakeEngine, send, started
 from cascadia.testing.routers import QUICK, ScriptedGate, run, running, stages
+from tests.unit.router.access.test_keys import made
 
 
 def turns(*said: str) -> list[dict[str, str]]:
@@ -40,6 +44,30 @@ def test_a_turn_starts_at_the_stage_that_answered_the_last_and_a_new_conversatio
             assert other.headers["x-cascadia-attempts"] == "2"
             by_another = await up.chat(messages=turns("hard", "strong", "and then?"), user="somebody else")
             assert by_another.headers["x-cascadia-attempts"] == "2"
+
+    run(main)
+
+
+def test_two_keys_sessions_of_one_name_or_beginning_are_two() -> None:
+    async def main() -> None:
+        small, large = FakeEngine("weak"), FakeEngine("strong")
+        keys = [made(name) for name in ("a", "b")]
+        mine, other = (headers for _, headers in keys)
+        keyring = Keyring([key for key, _ in keys])
+        later = turns("hard", "strong", "and then?")
+        async with started(small, large):
+            told = replace(sticky(small, large), keys=KeySettings(Path("keys.json")))
+            async with running(told, ScriptedGate({"weak": 10.0}), keyring=keyring) as up:
+
+                async def attempts(headers: dict[str, str], **more: Any) -> str:
+                    return (await up.chat(headers=headers, **more)).headers["x-cascadia-attempts"]
+
+                named = {"x-session-id": "s-1"}
+                assert [await attempts(mine | named) for _ in range(2)] == ["2", "1"]
+                assert await attempts(other | named) == "2"
+                await attempts(mine, messages=turns("hard"))
+                assert await attempts(other, messages=later) == "2"
+                assert await attempts(mine, messages=later) == "1"
 
     run(main)
 
