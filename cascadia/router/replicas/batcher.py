@@ -187,7 +187,7 @@ class Batcher:
     def _usable(self, worker: int, now_s: float) -> bool | None:
         """True where every model can be asked there; None where the worker is down."""
         replicas = (self._replica(stage, worker) for stage in self.stages.values())
-        usable = all(replica is not None and replica.usable(now_s) for replica in replicas)
+        usable = all(replica.usable(now_s) for replica in replicas)
         if not usable:
             for lane in self.lanes.values():
                 if len(self.urls) > 1:
@@ -199,12 +199,14 @@ class Batcher:
         now_s = monotonic()
         return any(self._usable(other, now_s) for other in range(len(self.urls)) if other != worker)
 
-    def _replica(self, stage: Stage, worker: int) -> Replica | None:
-        url = self.urls[worker]
-        for replica in stage.replicas:
+    def _replica(self, stage: Stage, worker: int) -> Replica:
+        """That of `stage` at `worker`. Where a newer plan has none there, those who wait under this one go to its
+        replicas of now."""
+        url, now = self.urls[worker], stage.replicas
+        for replica in now:
             if replica.identity[0] == url:
                 return replica
-        return None
+        return now[worker % len(now)]
 
     def _retried(self) -> _Batch | None:
         while self._again:
@@ -264,12 +266,8 @@ class Batcher:
 
     def _give_up(self, now_s: float) -> None:
         """No worker takes anything: who waits for none that could come back, or too long, is told."""
-        replicas = [
-            replica
-            for stage in self.stages.values()
-            for worker in range(len(self.urls))
-            if (replica := self._replica(stage, worker)) is not None
-        ]
+        workers = range(len(self.urls))
+        replicas = [self._replica(stage, worker) for stage in self.stages.values() for worker in workers]
         hope = any(replica.state in ("ready", "starting") for replica in replicas)
         rests_s = [
             r.rests_until_s - now_s for r in replicas if r.state == "ready" and r.rests_until_s > now_s
@@ -323,7 +321,6 @@ class Batcher:
     async def _serve(self, worker: int, batch: _Batch) -> None:
         stage = self.stages[batch.model]
         replica = self._replica(stage, worker)
-        assert replica is not None
         batch.replica = replica.name
         members, limits, started_s = batch.members, self.limits, monotonic()
         stage.metrics.queue.observe(started_s - members[0].came_s)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -194,5 +195,47 @@ def test_one_input_that_an_engine_falls_over_fails_alone() -> None:
         async with started(engine), running(settings([engine], greedy(), SECTION)) as router:
             found = await asyncio.gather(*(ask(router, str(n)) for n in range(33)))
         assert [one.status_code for one in found] == [502 if n == 17 else 200 for n in range(33)]
+
+    run(main)
+
+
+@pytest.mark.parametrize("model", ["intent", "quick", "cascadia"])
+def test_who_waits_for_a_worker_that_a_new_plan_lacks_is_answered_by_those_it_has(model: str) -> None:
+    async def main() -> None:
+        gone, stays = Slow(), classifier(lambda _: [0.6, 0.4])
+        async with started(gone.engine, stays), running(settings([gone.engine], greedy(), SECTION)) as up:
+            first = ask(up, "0", model)
+            await until(lambda: len(gone.batches) == 1)
+            later = [ask(up, str(n), model) for n in range(1, 6)]
+            batcher = up.router.active_plan.batchers["intent"]
+            await until(lambda: batcher.waiting == 5)
+            new = settings([stays], greedy(), SECTION)
+            up.router.swap(replace(new, limits=up.router.settings.limits))
+            gone.free.set()
+            async with asyncio.timeout(30):
+                found = await asyncio.gather(first, *later)
+        assert [one.status_code for one in found] == [200] * 6
+        assert gone.batches == [["0"]]
+        asked = [text for body in stays.requests for text in body["input"]]
+        assert {"1", "2", "3", "4", "5"} <= set(asked)
+
+    run(main)
+
+
+def test_a_batch_on_its_way_to_a_worker_that_a_new_plan_lacks_is_answered() -> None:
+    async def main() -> None:
+        gone, stays = (classifier(lambda _: [0.6, 0.4]) for _ in range(2))
+        async with started(gone, stays), running(settings([gone], greedy(), SECTION)) as up:
+            batcher = up.router.active_plan.batchers["intent"]
+            new = replace(settings([stays], greedy(), SECTION), limits=up.router.settings.limits)
+            send_ = batcher._send
+
+            def sent(worker: int, batch: Any) -> None:
+                send_(worker, batch)
+                up.router.swap(new)
+
+            batcher._send = sent  # type: ignore[method-assign]
+            async with asyncio.timeout(30):
+                assert (await ask(up, "0")).status_code == 200
 
     run(main)
