@@ -212,7 +212,7 @@ def test_who_waits_for_a_worker_that_a_new_plan_lacks_is_answered_by_those_it_ha
             new = settings([stays], greedy(), SECTION)
             up.router.swap(replace(new, limits=up.router.settings.limits))
             gone.free.set()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 found = await asyncio.gather(first, *later)
         assert [one.status_code for one in found] == [200] * 6
         assert gone.batches == [["0"]]
@@ -235,7 +235,7 @@ def test_a_batch_on_its_way_to_a_worker_that_a_new_plan_lacks_is_answered() -> N
                 up.router.swap(new)
 
             batcher._send = sent  # type: ignore[method-assign]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 assert (await ask(up, "0")).status_code == 200
 
     run(main)
