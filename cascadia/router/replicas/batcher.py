@@ -23,6 +23,7 @@ from cascadia.router.replicas.replica import Call, Replica
 from cascadia.router.replicas.results import Reply, refuse_status
 from cascadia.router.replicas.stage import Stage
 from cascadia.router.settings.model import GroupSettings, Limits
+from cascadia.router.upstream.deadlines import TICK_S
 from cascadia.router.upstream.errors import NOT_CONNECTED, UpstreamError
 from cascadia.router.upstream.said import Said as Words
 from cascadia.router.upstream.told_failure import ToldFailure
@@ -354,7 +355,7 @@ class Batcher:
                 replica.pool.release(connection)
         except UpstreamError as error:
             slower = error.kind in ("total", "first-byte")
-            late = slower and monotonic() >= latest_s
+            late = slower and monotonic() + TICK_S >= latest_s
             if slower:
                 stage.admission.times.outlasted(monotonic() - started_s)
             if error.kind == "busy":

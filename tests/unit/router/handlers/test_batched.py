@@ -9,7 +9,12 @@ from typing import Any
 import pytest
 
 from cascadia.router.access.keys import Keyring
+from cascadia.router.replicas import batcher
+from cascadia.router.replicas.replica import Replica
 from cascadia.router.settings.model import KeySettings, RouterSettings
+from cascadia.router.upstream.connection import Connection
+from cascadia.router.upstream.deadlines import TICK_S
+from cascadia.router.upstream.errors import UpstreamError
 from cascadia.testing.engines import FakeEngine, send, started
 from cascadia.testing.one_pass import classification
 from cascadia.testing.routers import Running, run, running, until
@@ -64,7 +69,8 @@ def test_what_an_engine_is_reading_for_who_gives_up_is_charged(
             running(grouped(engine, tmp_path), keyring=Keyring([key])) as up,
         ):
             body: dict[str, Any] = {"model": model, "input": INPUTS}
-            body |= {} if leaves else {"deadline_ms": 100}
+            # Enough for a busy machine to have it read by then.
+            body |= {} if leaves else {"deadline_ms": 400}
             task = asyncio.create_task(up.client.post("/v1/classify", json=body, headers=header))
             await engine.arrived.wait()
             if leaves:
@@ -77,6 +83,36 @@ def test_what_an_engine_is_reading_for_who_gives_up_is_charged(
         assert line["tokens"]["quick"] == spent["quick"] >= LEAST_TOKENS
         assert model == "cascadia" or line["stage"] == "quick"
         assert asked_of_quick(up) == 1
+
+    run(main)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_a_clock_that_rings_a_little_early_is_no_failure_of_the_engine(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The engine's breaker counted it, its batch was halved, and what was being read was charged to nobody."""
+    key, header = made()
+
+    async def early(replica: Replica, sent: bytes, first_byte_s: float, total_s: float) -> Connection:
+        assert 0 < total_s < first_byte_s
+        # Of the clock as it is after a wait that was cut short by half a tick.
+        monkeypatch.setattr(batcher, "monotonic", lambda: clock() + total_s - TICK_S / 2)
+        raise UpstreamError("total")
+
+    clock = batcher.monotonic
+
+    async def main() -> None:
+        engine = FakeEngine()
+        async with started(engine), running(grouped(engine, tmp_path), keyring=Keyring([key])) as up:
+            monkeypatch.setattr(Replica, "begin", early)
+            body = {"model": model, "input": INPUTS, "deadline_ms": 20_000}
+            found = await up.client.post("/v1/classify", json=body, headers=header)
+            line = await closed(up)
+            monkeypatch.undo()
+            assert [replica.breaker.failures for replica in up.router.stages[0].replicas] == [0]
+        assert found.status_code == 504
+        assert line["tokens"]["quick"] >= LEAST_TOKENS
 
     run(main)
 
