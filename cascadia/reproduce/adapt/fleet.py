@@ -5,11 +5,12 @@ requests arrive and are served. The clock stands still while the controller thin
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cascadia.controller.detect.windows import Samples
 from cascadia.controller.move.backend import StepFailed
@@ -44,6 +45,7 @@ LOOK_S = 5.0
 ANY_S = 1200.0
 """Nobody is under way for longer."""
 Startup = Callable[[float], float]
+Floats = NDArray[np.float64]
 
 
 def startup_by_size(weight_bytes: float) -> float:
@@ -243,16 +245,20 @@ class SimulatedFleet:
     def _by(self, rung: Rung) -> SimulatedRouting:
         table = self.day.table
         stages = tuple(table.stages.index(stage) for stage in rung.stages)
-        accept, enter, judged = np.ones((3, len(table.stages), len(self.day.trace)), bool)
-        turns = takes_other(np.arange(len(self.day.trace)), rung.share)
-        for stage, own, other in zip(
-            stages[:-1], rung.thresholds, rung.other or rung.thresholds, strict=True
-        ):
-            threshold = np.where(turns, other, own)
+        every = np.arange(len(self.day.trace))
+        accept, enter, judged = np.ones((3, len(table.stages), len(every)), bool)
+        for stage, threshold in self._gates(rung, every):
             accept[stage] = table.score[stage, self.day.row] >= threshold
             enter[stage] = threshold < ASKS_NONE
-            judged[stage] = enter[stage] & (threshold > 0)
+            judged[stage] = _asks_judge(threshold)
         return SimulatedRouting(stages, accept, *((enter, judged) if rung.other else ()))
+
+    def _gates(self, rung: Rung, who: Ints) -> Iterator[tuple[int, Floats]]:
+        """Each gate's stage and the thresholds [n] that `who` meet there: of mixed routings in turn."""
+        turns = takes_other(who, rung.share)
+        gates = zip(rung.stages[:-1], rung.thresholds, rung.other or rung.thresholds, strict=True)
+        for stage, own, other in gates:
+            yield self.day.table.stages.index(stage), np.where(turns, other, own)
 
     def _gated(self, told: Ints) -> Bools:
         """Marks whose answer is scored at each stage [S, n] where he is asked."""
@@ -263,9 +269,9 @@ class SimulatedFleet:
             for number, rung in enumerate(rungs.rungs):
                 scored = np.isin(names, rung.stages[:-1])[:, None]
                 if rung.other:
-                    routing = self._by(rung)
-                    assert routing.judged is not None
-                    scored = scored & routing.judged[:, told]
+                    scored = np.tile(scored, len(told))
+                    for stage, threshold in self._gates(rung, told):
+                        scored[stage] = _asks_judge(threshold)
                 gated |= scored & (since == at) & (gear == number)
         return gated
 
@@ -349,6 +355,11 @@ class SimulatedFleet:
         _, unit, *_ = self._plans[kind.stage, kind.spec]
         assert unit.model is not None
         return find_architecture(unit.model, Path(), kind.stage).weight_bytes(unit.quantization)
+
+
+def _asks_judge(threshold: Floats) -> Bools:
+    """Marks where an answer is scored: where a stage is asked, and not all of its answers are kept."""
+    return (threshold > 0) & (threshold < ASKS_NONE)
 
 
 def asked_of(day: Day) -> CascadeRequests:
