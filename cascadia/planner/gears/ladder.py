@@ -151,28 +151,30 @@ def find_ladder(
 
     `own_latency_s` (n) is what the deployment's own routing takes on the simulator's requests.
     """
-    found = (_of_floor(search, simulator, deployment, own_latency_s, each) for each in goals.by_floor)
-    priced = search.problem.objective.goal == "cost"
+    known = load_of(search, own_latency_s)
+    if known is None:
+        return None
+    decided = Decided(search.routings, simulator)
+    latency_s = float(own_latency_s.mean())
+    found = (_of_floor(search, decided, deployment, known, latency_s, each) for each in goals.by_floor)
     return min(
         (ladder for ladder in found if ladder is not None),
-        key=lambda ladder: _rank(ladder, goals, goals.bar, priced=priced),
+        key=lambda ladder: _rank(ladder, goals, goals.bar),
         default=None,
     )
 
 
 def _of_floor(
-    search: Search, simulator: Simulator, deployment: Deployment, own_latency_s: Floats, goals: Goals
+    search: Search, decided: Decided, deployment: Deployment, known: Spread, latency_s: float, goals: Goals
 ) -> FoundLadder | None:
-    known = load_of(search, own_latency_s)
-    if known is None:
-        return None
+    """`latency_s`: the mean of the deployment's own routing."""
+    simulator = decided.simulator
     calmest = known.levels[0].rate_rps / search.problem.workload.rate_rps
     among = candidates(search, deployment, goals.floor, calmest)
     if not goals.heavier:
         among = _no_heavier(search, among, deployment.routing)
     if len(among) < 2:
         return None
-    latency_s = float(own_latency_s.mean())
     found = measured(search, deployment, among, known.levels, goals.bound_s, latency_s)
     # A trace that is short beside its latencies is played several times over (`certificate.py`).
     known = replace(known, met=np.resize(known.met, len(simulator.arrivals)))
@@ -184,17 +186,17 @@ def _of_floor(
         spread=known,
         among=among,
         measured=found,
-        decided=Decided(search.routings, simulator),
+        decided=decided,
     ).best()
 
 
-def _rank(found: FoundLadder, goals: Goals, least: float, *, priced: bool) -> tuple[float, ...]:
+def _rank(found: FoundLadder, goals: Goals, least: float) -> tuple[float, ...]:
     """Smaller is better. Nothing is in hand of what has less quality than `least`."""
     beyond, short = max(found.late - goals.late, 0.0), max(goals.bar - found.quality_lower, 0.0)
     beyond += max(found.limit - 1.0, 0.0)
     in_hand = found.quality_lower >= least
     over = max(found.late - goals.safe, 0.0) if in_hand else goals.late
-    paid = found.elsewhere_usd if priced else 0.0
+    paid = 0.0 if goals.better else found.elsewhere_usd
     return beyond, short, paid, over, -found.quality_lower
 
 
@@ -273,7 +275,7 @@ class _Finder:
         single = self._played((alone,), ())
         in_time = self.goals.better and single.late <= self.goals.late
         least = max(self.goals.bar, single.quality_lower) if in_time else self.goals.bar
-        rank = partial(_rank, goals=self.goals, least=least, priced=self.priced)
+        rank = partial(_rank, goals=self.goals, least=least)
         better = [found for found in several if rank(found) <= rank(single)]
         ranked = sorted(better, key=rank)[:CERTIFIED]
         return self._going_on(ranked)
@@ -435,7 +437,7 @@ class _Finder:
         for k in [*own, *order[max(low - 1, 0) : low + ABOVE]]:
             self._played((k,), ())
         alone = [(found, gears[0]) for (gears, _), found in self.seen.items() if len(gears) == 1]
-        return min(alone, key=lambda each: _rank(each[0], self.goals, math.inf, priced=self.priced))[1]
+        return min(alone, key=lambda each: _rank(each[0], self.goals, math.inf))[1]
 
     def _cheapest_in_time(self) -> bool:
         """Plays candidates that keep the bar alone, by what they pay, and tells whether one is in time."""

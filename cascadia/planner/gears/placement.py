@@ -83,10 +83,8 @@ def cheaper_on_gears(
     placed: dict[object, Placed | None] = {}
     best = Placed(chosen, None)
     paid = elsewhere.charges(search.problem)
-    on_its_own = None
-    if paid and not _is_mixture(search, chosen):
-        on_its_own = _placed(search, simulator, chosen, goals)
-    if on_its_own is not None:
+    may = paid and not _is_mixture(search, chosen)
+    if may and (on_its_own := _placed(search, simulator, chosen, goals)) is not None:
         best = min(best, on_its_own, key=lambda found: found.usd_per_hour)
     for pools in parts(search.problem.cluster):
         names = {pool.name for pool in pools}

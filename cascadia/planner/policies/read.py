@@ -13,7 +13,7 @@ from cascadia.domain.workload import Floats
 from cascadia.files.homes import named_path
 from cascadia.files.text import read_text
 from cascadia.planner.policies.residence import Kind
-from cascadia.planner.policies.wanted import LEAST_S, LEAST_SLOS, MOST, Wanted, long_enough
+from cascadia.planner.policies.wanted import MOST, Wanted, lasts_s, long_enough
 from cascadia.planner.problem.quality_format import read_arrow
 from cascadia.planner.problem.trace_file import read_trace_for
 from cascadia.planner.spec.file import read_policy_spec
@@ -286,8 +286,8 @@ def _arrivals(spec: PolicySpec, folder: Path) -> tuple[Floats, Floats | None, tu
     asked = spec.workload
     if asked.trace is None:
         assert asked.rate_rps is not None
-        lasts_s = max(LEAST_S, LEAST_SLOS * spec.objective.latency_max_s)
-        count = min(max(asked.requests, round(lasts_s * asked.rate_rps)), MOST)
+        lasting = round(lasts_s(spec.objective.latency_max_s) * asked.rate_rps)
+        count = min(max(asked.requests, lasting), MOST)
         made, judged = (
             np.cumsum(rng.gamma(asked.gap_shape, 1 / asked.gap_shape, size)) / asked.rate_rps
             for rng, size in zip(

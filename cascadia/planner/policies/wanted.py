@@ -123,14 +123,18 @@ def repeated(arrival_s: Floats, rounds: int) -> Floats:
     return np.asarray((np.arange(rounds)[:, None] * period_s + begins_s).ravel())
 
 
+def lasts_s(slo_s: float) -> float:
+    """How long traffic lasts at least that is planned on."""
+    return max(LEAST_S, LEAST_SLOS * slo_s)
+
+
 def long_enough(arrival_s: Floats, slo_s: float) -> tuple[Floats, int]:
-    """A trace from 0 on, so many rounds of it that it lasts `LEAST_S` and `LEAST_SLOS` times `slo_s`, and how many.
+    """A trace from 0 on, so many rounds of it that it lasts `lasts_s`, and how many.
 
     What waits at the end of a trace has all the time there is: a short one would hide that too much comes.
     """
     begins_s = np.asarray(arrival_s, np.float64) - arrival_s[0]
-    lasts_s = max(LEAST_S, LEAST_SLOS * slo_s)
-    rounds = max(min(ceil(lasts_s / begins_s[-1]), MOST // len(begins_s)), 1)
+    rounds = max(min(ceil(lasts_s(slo_s) / begins_s[-1]), MOST // len(begins_s)), 1)
     return (begins_s, 1) if rounds == 1 else (repeated(begins_s, rounds), rounds)
 
 
