@@ -212,7 +212,8 @@ class OnePassCascade:
             except StageFailed as error:
                 failure = kept(error)
                 step.ended(error.kind)
-                step.said = error.said.log if error.said is not None else step.said
+                if error.said is not None:
+                    step.said = error.said.log
                 stage.metrics.escalated(error.kind)
                 # Turned away at the door: it must not fall on the larger stages instead.
                 if isinstance(error, Overloaded) and at == 0:

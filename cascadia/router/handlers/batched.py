@@ -110,7 +110,8 @@ class Batched:
         blamed = self._members[slot].batch
         if self._end(given_up=error.kind == "deadline"):
             self._of(error.stage, blamed)
-            self.step.said = error.said.log if error.said is not None else None
+            if error.said is not None:
+                self.step.said = error.said.log
             self.record.entry["error"] = error.kind
             self.exchange.error(error.api_error())
             self._close()
@@ -169,9 +170,13 @@ class Batched:
         if batch is not None:
             self.step.replica, self.step.tries = batch.replica, 1
         if self.step.stage in stages:
-            self.record.entry["stage"] = self.step.stage
-            for each in self.record.steps:
-                stages[each.stage].metrics.requests.value += 1.0
+            self._count(self.step.stage)
+
+    def _count(self, stage: str) -> None:
+        """Counts the request for all stages that had part in it, `stage` the one that it is told to be of."""
+        self.record.entry["stage"] = stage
+        for each in self.record.steps:
+            self.batcher.stages[each.stage].metrics.requests.value += 1.0
 
     def _took(self, said: Sequence[Said]) -> None:
         """Notes a step for each stage that read some of the inputs, the last one's last: each has its price."""
@@ -196,10 +201,9 @@ class Batched:
         tokens = sum(one.tokens for one in said)
         self._took(said)
         exchange, stage = self.exchange, self.batcher.stages[said[-1].stage]
-        self.record.entry["stage"] = stage.name
         for each in self.record.steps:
             each.ended("accepted")
-            self.batcher.stages[each.stage].metrics.requests.value += 1.0
+        self._count(stage.name)
         stage.metrics.seconds.observe(monotonic() - exchange.started_s)
         parts = [one.raw for one in said]
         body = self.batcher.wire.answer(exchange.request_id, stage.settings.model, parts, tokens)

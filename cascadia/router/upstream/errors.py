@@ -69,5 +69,10 @@ class UpstreamError(Exception):
         with them the request and what keeps the error. Only a collection of garbage would end that.
         """
         return UpstreamError(
-            *(self.kind, str(self)), stale=self.stale, after_s=self.after_s, said=self.said, ours=self.ours
+            self.kind,
+            str(self),
+            stale=self.stale,
+            after_s=self.after_s,
+            said=self.said,
+            ours=self.ours,
         )

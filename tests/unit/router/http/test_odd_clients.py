@@ -65,15 +65,17 @@ def test_a_client_that_has_sent_its_last_gets_its_answer(model: str, stream: boo
     run(main)
 
 
+async def hangs(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
+    """An engine that has begun to answer, and answers on until its client leaves."""
+    if body.get("stream"):
+        begin_stream(writer)
+        event(writer, delta("a"))
+        await writer.drain()
+    await engine.left.wait()
+
+
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_is_gone_has_its_engine_stopped(stream: bool) -> None:
-    async def hangs(engine: FakeEngine, body: dict[str, Any], writer: asyncio.StreamWriter) -> None:
-        if stream:
-            begin_stream(writer)
-            event(writer, delta("a"))
-            await writer.drain()
-        await engine.left.wait()
-
     async def main() -> None:
         engine = FakeEngine(answer=hangs)
         async with started(engine), running(stages(engine)) as up:

@@ -7,8 +7,9 @@ import socket
 import pytest
 
 from cascadia.router.server import server
-from cascadia.testing.engines import FakeEngine, begin_stream, completion, delta, event, send, started
+from cascadia.testing.engines import FakeEngine, completion, send, started
 from cascadia.testing.routers import run, running, stages, until
+from tests.unit.router.http.test_odd_clients import hangs
 
 
 @pytest.fixture(autouse=True)
@@ -41,13 +42,6 @@ def sent_at_once(client: socket.socket, data: bytes) -> int:
 def test_one_that_leaves_has_its_engine_stopped_whatever_it_sent(
     model: str, ahead: int, *, stream: bool
 ) -> None:
-    async def hangs(engine: FakeEngine, body: dict[str, object], writer: asyncio.StreamWriter) -> None:
-        if stream:
-            begin_stream(writer)
-            event(writer, delta("a"))
-            await writer.drain()
-        await engine.left.wait()
-
     async def main() -> None:
         engine = FakeEngine(answer=hangs)
         async with started(engine), running(stages(engine)) as up:
